@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+)
+
+// children are the processes we started, and no others.
+type children struct {
+	dir     folder
+	started []*exec.Cmd
+	waits   sync.WaitGroup
+	deaths  chan error // the first to die; nobody reads on
+}
+
+func newChildren(d folder) *children {
+	return &children{dir: d, deaths: make(chan error, 1)}
+}
+
+// start runs this same binary in the given role, with state as its working
+// folder and its output in the role's log.
+func (c *children) start(role string, args []string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", role, err)
+	}
+	log, err := os.Create(c.dir.log(role))
+	if err != nil {
+		return fmt.Errorf("start %s: %w", role, err)
+	}
+	defer log.Close()
+
+	cmd := exec.Command(self, append([]string{role}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = c.dir.state(""), log, log, dieWithParent()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", role, err)
+	}
+	c.started = append(c.started, cmd)
+	c.waits.Go(func() {
+		err := cmd.Wait()
+		select {
+		case c.deaths <- fmt.Errorf("%s ended early (%v); its last lines:\n%s", role, cmd.ProcessState, c.lastLines(role)):
+		default:
+		}
+		_ = err // ProcessState says the same
+	})
+	return nil
+}
+
+// stop ends every child and waits for it. They get no chance to tidy up: all
+// they could tidy is thrown away at the next start.
+func (c *children) stop() {
+	for _, cmd := range c.started {
+		_ = cmd.Process.Kill() // it may be gone already
+	}
+	c.waits.Wait()
+}
+
+// lastLines are what a person needs to see of a child that died.
+func (c *children) lastLines(role string) string {
+	out, err := os.ReadFile(c.dir.log(role))
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+}
