@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A DaemonSet is what decisions need to know of a DaemonSet object.
+type DaemonSet struct {
+	Name             types.NamespacedName
+	UID              types.UID
+	Generation       int64
+	Revision         string // the hash of its newest ControllerRevision; "" when there is none
+	RevisionObserved bool   // the controller has seen the newest generation, so Revision is of it
+	TemplatePending  bool   // Git has a newer template that is not applied yet; set by the caller
+	OnDelete         bool   // the update strategy leaves replacing pods to us
+	Hold             string // the hold annotation's reason; "" when not held
+	MinReadySeconds  int32
+	Template         *corev1.PodSpec // shared with the object; read only
+	Deleting         bool            // has a deletionTimestamp
+}
+
+// DaemonSetOf reads a DaemonSet object and the ControllerRevisions around it.
+//
+// The revision is the hash label of the ControllerRevision with the highest
+// revision number that the DaemonSet itself controls: one that was copied by
+// hand, or that belongs to a DaemonSet of the same name before this one, does
+// not count. The hash is never computed, since it depends on the API server's
+// types and on collisions. It is trusted only once the DaemonSet controller has
+// observed the newest generation.
+func DaemonSetOf(d *appsv1.DaemonSet, revisions []*appsv1.ControllerRevision) DaemonSet {
+	hash := newestHash(d.UID, d.Namespace, revisions)
+	return DaemonSet{
+		Name:             types.NamespacedName{Namespace: d.Namespace, Name: d.Name},
+		UID:              d.UID,
+		Generation:       d.Generation,
+		Revision:         hash,
+		RevisionObserved: hash != "" && d.Status.ObservedGeneration >= d.Generation,
+		OnDelete:         d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
+		Hold:             holdOf(d.Annotations),
+		MinReadySeconds:  d.Spec.MinReadySeconds,
+		Template:         &d.Spec.Template.Spec,
+		Deleting:         d.DeletionTimestamp != nil,
+	}
+}
+
+func newestHash(owner types.UID, namespace string, revisions []*appsv1.ControllerRevision) string {
+	var newest *appsv1.ControllerRevision
+	for _, r := range revisions {
+		controller := metav1.GetControllerOfNoCopy(r)
+		if controller == nil || controller.UID != owner || r.Namespace != namespace || r.DeletionTimestamp != nil {
+			continue
+		}
+		if newest == nil || r.Revision > newest.Revision || (r.Revision == newest.Revision && r.Name > newest.Name) {
+			newest = r
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// A Node is what decisions need to know of a Node object.
+type Node struct {
+	Name           string
+	Labels         map[string]string
+	Taints         []corev1.Taint
+	Ready          bool
+	NotReadyReason string // the kubelet's or the node controller's words; "" when Ready
+	Unschedulable  bool   // cordoned
+	Deleting       bool   // has a deletionTimestamp
+	Hold           string // the hold annotation's reason; "" when not held
+}
+
+// NodeOf reads a Node object. Labels and Taints are shared with it.
+func NodeOf(n *corev1.Node) Node {
+	node := Node{
+		Name:           n.Name,
+		Labels:         n.Labels,
+		Taints:         n.Spec.Taints,
+		NotReadyReason: "the node has no Ready condition",
+		Unschedulable:  n.Spec.Unschedulable,
+		Deleting:       n.DeletionTimestamp != nil,
+		Hold:           holdOf(n.Annotations),
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		node.Ready = c.Status == corev1.ConditionTrue
+		node.NotReadyReason = ""
+		if !node.Ready {
+			node.NotReadyReason = cmp.Or(joinWords(c.Reason, c.Message), "Ready is "+string(c.Status))
+		}
+	}
+	return node
+}
+
+// holdOf reads the hold annotation. An annotation without a reason holds too.
+func holdOf(annotations map[string]string) string {
+	reason, held := annotations[HoldAnnotation]
+	if !held {
+		return ""
+	}
+	return cmp.Or(reason, "no reason given")
+}
+
+// joinWords writes "Reason: message", or the one that is there.
+func joinWords(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/inventory"
+)
+
+// A Pod is what decisions need to know of a DaemonSet's pod.
+type Pod struct {
+	Name             types.NamespacedName
+	UID              types.UID
+	ResourceVersion  string
+	Node             string
+	Owner            types.UID // of the DaemonSet that controls it; "" when none does
+	Hash             string    // the revision it was created from
+	Phase            corev1.PodPhase
+	Created          time.Time
+	Ready            bool
+	ReadySince       time.Time // zero when not Ready
+	UnreadySince     time.Time // since when it is not Ready; zero when Ready or not known
+	Deleting         bool      // has a deletionTimestamp
+	DeletionDeadline time.Time // the deletionTimestamp, which already includes the grace period
+	GracePeriod      time.Duration
+	Problem          Problem
+	References       []inventory.ID
+}
+
+// PodOf reads a Pod object.
+func PodOf(p *corev1.Pod) Pod {
+	pod := Pod{
+		Name:            types.NamespacedName{Namespace: p.Namespace, Name: p.Name},
+		UID:             p.UID,
+		ResourceVersion: p.ResourceVersion,
+		Node:            nodeOf(p),
+		Hash:            p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey],
+		Phase:           p.Status.Phase,
+		Created:         p.CreationTimestamp.Time,
+		GracePeriod:     gracePeriod(p),
+		Problem:         problemOf(p),
+		References:      References(&p.Spec, p.Namespace),
+	}
+	if c := metav1.GetControllerOfNoCopy(p); c != nil && c.Kind == "DaemonSet" {
+		pod.Owner = c.UID
+	}
+	if p.DeletionTimestamp != nil {
+		pod.Deleting, pod.DeletionDeadline = true, p.DeletionTimestamp.Time
+	}
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type != corev1.PodReady:
+		case c.Status == corev1.ConditionTrue:
+			pod.Ready, pod.ReadySince = true, c.LastTransitionTime.Time
+		default:
+			pod.UnreadySince = c.LastTransitionTime.Time
+		}
+	}
+	return pod
+}
+
+// terminal says that the pod's containers have ended and will not start again.
+func (p *Pod) terminal() bool {
+	return p.Phase == corev1.PodFailed || p.Phase == corev1.PodSucceeded
+}
+
+// nodeOf is the node that a pod runs on, or the one that the DaemonSet
+// controller pinned it to while the scheduler has not bound it yet.
+func nodeOf(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName
+	}
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && f.Operator == corev1.NodeSelectorOpIn && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+func gracePeriod(p *corev1.Pod) time.Duration {
+	seconds := int64(corev1.DefaultTerminationGracePeriodSeconds)
+	switch {
+	case p.DeletionGracePeriodSeconds != nil:
+		seconds = *p.DeletionGracePeriodSeconds
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		seconds = *p.Spec.TerminationGracePeriodSeconds
+	}
+	return time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Situation is one node for one DaemonSet.
+type Situation struct {
+	Node      *Node
+	DaemonSet *DaemonSet
+	Placement Placement
+	Pods      []*Pod // of this DaemonSet on this node, in any order
+	Visit     Visit  // what we did here; zero when nothing
+	Limits
+}
+
+// A Visit is what we did about one DaemonSet on one node. The zero value means
+// that we have not touched it, so what is wrong there was wrong before.
+type Visit struct {
+	Evicted     time.Time     // when the last eviction was decided
+	GracePeriod time.Duration // of the pod that was evicted
+	Replaced    time.Time     // when the first new pod was created; zero when none was seen
+}
+
+// Limits are the times after which waiting becomes a verdict.
+type Limits struct {
+	MinReady           time.Duration // Ready this long is settled; the DaemonSet's own counts if longer
+	ReadyTimeout       time.Duration // a new pod that is not settled by then has failed
+	TerminationTimeout time.Duration // a pod still there this long after its grace period is stuck
+}
+
+// A Verdict is the state of a node for one DaemonSet.
+type Verdict struct {
+	State   State
+	Pod     *Pod      // the pod it is about; nil when there is none
+	Until   time.Time // when the state changes if nothing but time passes; zero when it does not
+	Message string    // what is wrong or awaited, in the words of whoever knows; "" when nothing is
+}
+
+// Classify says what state a node is in at the instant now.
+//
+// Ready is taken from the node first: of a node that is not Ready nothing else
+// is known. A pod of the revision that is not going wins over all others; an
+// old pod object that lingers beside it changes nothing.
+func Classify(s Situation, now time.Time) Verdict {
+	visited := !s.Visit.Evicted.IsZero()
+	switch p := s.Placement; {
+	case !p.ShouldContinue, !p.ShouldRun && len(s.Pods) == 0 && (s.Node.Ready || !visited):
+		return Verdict{State: NotWanted, Message: p.Reason}
+	case !s.Node.Ready:
+		pod := s.liveNew()
+		if pod == nil {
+			pod = s.liveOld()
+		}
+		return Verdict{State: Unreachable, Pod: pod, Message: s.Node.NotReadyReason}
+	}
+	if pod := s.liveNew(); pod != nil {
+		return s.classifyNew(pod, now)
+	}
+	if pod := s.liveOld(); pod != nil {
+		return s.classifyOld(pod, now)
+	}
+	if pod := s.going(); pod != nil {
+		return s.classifyGoing(pod, now)
+	}
+	if visited {
+		return s.classifyAbsent(now)
+	}
+	return Verdict{State: Missing, Message: "the DaemonSet controller has not created a pod"}
+}
+
+// liveNew is the newest pod of the revision that is not going: a Failed one is
+// replaced by the controller, and what counts is what came of it.
+func (s *Situation) liveNew() *Pod {
+	var found *Pod
+	for _, p := range s.Pods {
+		if p.Deleting || p.Hash != s.DaemonSet.Revision || p.Hash == "" {
+			continue
+		}
+		if found == nil || younger(p, found) {
+			found = p
+		}
+	}
+	return found
+}
+
+// liveOld is the oldest pod of another revision that is not going.
+func (s *Situation) liveOld() *Pod {
+	var found *Pod
+	for _, p := range s.Pods {
+		if p.Deleting || (p.Hash == s.DaemonSet.Revision && p.Hash != "") {
+			continue
+		}
+		if found == nil || younger(found, p) {
+			found = p
+		}
+	}
+	return found
+}
+
+// going is the pod whose grace period ends first.
+func (s *Situation) going() *Pod {
+	var found *Pod
+	for _, p := range s.Pods {
+		if !p.Deleting || p.terminal() {
+			continue
+		}
+		if found == nil || p.DeletionDeadline.Before(found.DeletionDeadline) ||
+			(p.DeletionDeadline.Equal(found.DeletionDeadline) && p.Name.Name < found.Name.Name) {
+			found = p
+		}
+	}
+	return found
+}
+
+func younger(a, b *Pod) bool {
+	if !a.Created.Equal(b.Created) {
+		return a.Created.After(b.Created)
+	}
+	return a.Name.Name > b.Name.Name
+}
+
+// MinReadyOf is how long a pod of the DaemonSet must be Ready to be available.
+func (l Limits) MinReadyOf(d *DaemonSet) time.Duration {
+	return max(l.MinReady, time.Duration(d.MinReadySeconds)*time.Second)
+}
+
+// available is when a Ready pod becomes, or became, available.
+func (s *Situation) available(p *Pod) time.Time { return p.ReadySince.Add(s.MinReadyOf(s.DaemonSet)) }
+
+// classifyNew judges a pod of the revision. A Ready pod never fails: it settles
+// soon or stops being Ready. One that is not Ready has readyTimeout from its
+// creation or, when it had been Ready without us, from when it stopped.
+func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
+	v := Verdict{State: Settling, Pod: p, Message: p.Problem.String()}
+	switch {
+	case p.terminal(), p.Problem.Fatal() && !p.Ready:
+		v.State = Failed
+		return v
+	case p.Ready:
+		if v.Until = s.available(p); !now.Before(v.Until) {
+			return Verdict{State: Current, Pod: p}
+		}
+		return v
+	}
+	v.Until = s.deadline(p)
+	if !now.Before(v.Until) {
+		v.State, v.Until = Failed, time.Time{}
+		v.Message = joinWords(fmt.Sprintf("not settled within %s", shortDuration(s.ReadyTimeout)), v.Message)
+	}
+	return v
+}
+
+func (s *Situation) deadline(p *Pod) time.Time {
+	from := p.Created
+	switch {
+	case s.Visit.Evicted.IsZero() && p.UnreadySince.After(from):
+		from = p.UnreadySince
+	case !s.Visit.Replaced.IsZero():
+		from = s.Visit.Replaced // however often the pod was re-created since
+	}
+	return from.Add(s.ReadyTimeout)
+}
+
+func (s *Situation) classifyOld(p *Pod, now time.Time) Verdict {
+	v := Verdict{State: OutdatedDown, Pod: p, Message: p.Problem.String()}
+	if !p.Ready || p.terminal() {
+		return v
+	}
+	if v.Until = s.available(p); !now.Before(v.Until) {
+		return Verdict{State: Outdated, Pod: p}
+	}
+	return v
+}
+
+func (s *Situation) classifyGoing(p *Pod, now time.Time) Verdict {
+	v := Verdict{State: Replacing, Pod: p, Until: p.DeletionDeadline.Add(s.TerminationTimeout)}
+	if !now.Before(v.Until) {
+		v.State, v.Until = Stuck, time.Time{}
+		v.Message = fmt.Sprintf("pod %s is still there %s after its grace period", p.Name, shortDuration(s.TerminationTimeout))
+	}
+	return v
+}
+
+// classifyAbsent waits for the pod after an eviction. When the old pod vanished
+// is not known, so the wait covers the longest that it may have taken.
+func (s *Situation) classifyAbsent(now time.Time) Verdict {
+	wait := s.Visit.GracePeriod + s.TerminationTimeout + s.ReadyTimeout
+	v := Verdict{State: Replacing, Until: s.Visit.Evicted.Add(wait)}
+	if !now.Before(v.Until) {
+		v.State, v.Until = Failed, time.Time{}
+		v.Message = fmt.Sprintf("no new pod within %s of the eviction", shortDuration(wait))
+	}
+	return v
+}
+
+// Available says whether the pod is Ready and has been for long enough.
+func (l Limits) Available(d *DaemonSet, p *Pod, now time.Time) bool {
+	return p.Ready && !p.Deleting && !now.Before(p.ReadySince.Add(l.MinReadyOf(d)))
+}
