@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/object/dependson"
+)
+
+// applies decides about every rendered object, dependencies first.
+func (p *planner) applies() ([][]Decision, error) {
+	var objs []*unstructured.Unstructured
+	for _, id := range sortedKeys(p.rendered) {
+		objs = append(objs, p.rendered[id].Object)
+	}
+	o := orderOf(objs)
+	layers, leftOver := o.layers()
+	if len(leftOver) > 0 {
+		return nil, o.cycle(leftOver)
+	}
+	var out [][]Decision
+	for _, ids := range steps(layers) {
+		out = append(out, p.take(ids, func(id ID) Decision { return p.apply(id, o) }))
+	}
+	return out, nil
+}
+
+// apply decides about one rendered object. Everything it depends on has been
+// decided before.
+func (p *planner) apply(id ID, o order) Decision {
+	c := p.rendered[id]
+	d := p.compared(c)
+	if d.Action == Apply {
+		if fault := o.faults[id]; fault != "" {
+			d = refuse(BadDependency, fault)
+		} else if blocker, blocked := p.blocker(c, o); blocked {
+			d = hold(WaitsForDependency, "%s comes first: %s", Format(blocker.ID), blocker.Reason)
+		}
+	}
+	d.Object = c.Object
+	d.After = o.dependencies(id)
+	return d
+}
+
+// compared decides about one rendered object as if nothing else existed.
+func (p *planner) compared(c Change) Decision {
+	if c.Owner != "" && c.Owner != p.Instance.ID() {
+		return refuse(NotOwned, "owned by inventory "+c.Owner)
+	}
+	if c.Err != nil {
+		return unapplicable(c.Err)
+	}
+	if err := Storable(c.ID); err != nil {
+		return refuse(BadName, err.Error())
+	}
+	if c.Kind == None {
+		return Decision{Action: Keep, Reason: Unchanged}
+	}
+	if c.Deleting {
+		return hold(Terminating, "it is applied again when it is gone")
+	}
+	if veto, held := p.Vetoes[c.ID]; held {
+		return veto.decision()
+	}
+	switch {
+	case c.Kind == Create:
+		return Decision{Action: Apply, Reason: Created}
+	case c.Owner == "":
+		return Decision{Action: Apply, Reason: Adopted}
+	case c.Drifted:
+		return Decision{Action: Apply, Reason: Drifted}
+	}
+	return Decision{Action: Apply, Reason: Changed}
+}
+
+// unapplicable is the decision for an object that could not be compared.
+func unapplicable(err error) Decision {
+	if conflict, ok := errors.AsType[*ConflictError](err); ok {
+		return refuse(Conflict, conflict.Error())
+	}
+	if rejected, ok := errors.AsType[*RejectedError](err); ok {
+		return refuse(Rejected, rejected.Message)
+	}
+	return hold(Unknown, "%s", firstLine(err.Error()))
+}
+
+// blocker finds a dependency of a changed object that will not be in place. An
+// annotation asks for the dependency as it is rendered; a namespace or a
+// definition only has to exist.
+func (p *planner) blocker(c Change, o order) (Decision, bool) {
+	explicit, err := dependson.ReadAnnotation(c.Object)
+	if err != nil {
+		return Decision{}, false // told as BadDependency
+	}
+	for _, id := range o.dependencies(c.ID) {
+		d := p.decided[id]
+		if d.Action == Apply || d.Action == Keep {
+			continue
+		}
+		if p.rendered[id].Kind == Create || slices.Contains(explicit, id) {
+			return d, true
+		}
+	}
+	return Decision{}, false
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ChangeKind says how a rendered object differs from the live one.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	None   ChangeKind = "None"   // applying it would change nothing
+	Create ChangeKind = "Create" // it does not exist
+	Update ChangeKind = "Update" // applying it would change something
+)
+
+// Change compares one rendered object with the cluster.
+type Change struct {
+	ID   ID
+	Kind ChangeKind
+	// Object is what would be sent, as [Prepare] returns it.
+	Object *unstructured.Unstructured
+	// Live is the object in the cluster and Merged what the API server would
+	// make of it. Both are nil unless they had to be read.
+	Live, Merged *unstructured.Unstructured
+	// TemplateChanged says that the pod template would change.
+	TemplateChanged bool
+	// Drifted says that the rendered content is the one applied last, and that
+	// somebody has changed the live object since.
+	Drifted bool
+	// Owner is the owning inventory of the live object; empty if it has none.
+	Owner string
+	// Deleting says that the live object is being deleted.
+	Deleting bool
+	// Err says why the object could not be compared, or why the API server
+	// would refuse it: a [*ConflictError], a [*RejectedError], or any other
+	// error if nothing is known yet.
+	Err error
+}
+
+// ConflictError says that fields we would set belong to another manager.
+type ConflictError struct {
+	Manager string   // the other field manager
+	Fields  []string // paths as the API server writes them, sorted: .spec.replicas
+}
+
+func (e *ConflictError) Error() string {
+	verb := "belongs"
+	if len(e.Fields) > 1 {
+		verb = "belong"
+	}
+	return fmt.Sprintf("%s %s to %q", summarise(e.Fields), verb, e.Manager)
+}
+
+// RejectedError says that the API server refuses an object as it is: it is
+// invalid, forbidden, or an admission webhook denied it. Trying again without
+// a new commit would not help.
+type RejectedError struct{ Message string }
+
+func (e *RejectedError) Error() string { return e.Message }
+
+// Live is the metadata of an object that is owned but no longer rendered. The
+// zero value, apart from its ID, is an object that exists and is not ours.
+type Live struct {
+	ID          ID
+	UID         types.UID
+	Annotations map[string]string
+	// Gone says that the object does not exist any more.
+	Gone bool
+	// Deleting says that it is being deleted; Finalizers are what it waits for.
+	Deleting   bool
+	Finalizers []string
+	// Foreign lists, for a namespace, objects in it that we do not own and, for
+	// a CustomResourceDefinition, such objects of its kind. Both would go with it.
+	Foreign []string
+	// Defines is the kind that a CustomResourceDefinition defines.
+	Defines schema.GroupKind
+	// Err says why the object could not be read.
+	Err error
+}
+
+// summarise lists up to three names and says how many more there are.
+func summarise(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}

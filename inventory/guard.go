@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import "regexp"
+
+// guard returns the decision that holds back all prunes, nil if there is none.
+//
+// An empty render, or one that drops more than half of what is owned, is more
+// often a wrong path or a broken overlay than a wish. Not counted are objects
+// that are gone or released anyway, and generated ConfigMaps and Secrets whose
+// successor is rendered: in a small fleet those alone could be the majority. A
+// single object is no mass; without that exception, an inventory of one could
+// never change.
+func (p *planner) guard(orphans map[ID]Live) *Decision {
+	if p.AllowPrune {
+		return nil
+	}
+	successors := map[ID]bool{}
+	for id := range p.rendered {
+		if base, generated := generatedBase(id); generated {
+			successors[base] = true
+		}
+	}
+	owned, dropped := p.Owned.Len(), 0
+	for id, live := range orphans {
+		base, generated := generatedBase(id)
+		leaves := live.Gone || live.Err == nil && (live.Annotations[OwnerAnnotation] != p.Instance.ID() || StaysOnRemoval(live.Annotations))
+		if leaves || generated && successors[base] {
+			owned--
+		} else {
+			dropped++
+		}
+	}
+	switch {
+	case dropped == 0:
+		return nil
+	case len(p.rendered) == 0:
+		d := hold(EmptyRender, "nothing is rendered; --allow-prune deletes all %d objects", dropped)
+		return &d
+	case dropped > 1 && dropped*2 > owned:
+		d := hold(MassDelete, "%d of %d objects would go; --allow-prune deletes them", dropped, owned)
+		return &d
+	}
+	return nil
+}
+
+// generatedSuffix is the content hash that kustomize's generators append: its
+// alphabet has neither vowels nor digits that look like them.
+var generatedSuffix = regexp.MustCompile(`^(.+)-[bcdfghkmt2456789]{10}$`)
+
+// generatedBase returns the ID that a generated ConfigMap or Secret would have
+// without its content hash.
+func generatedBase(id ID) (ID, bool) {
+	if id.GroupKind.Group != "" || id.GroupKind.Kind != "ConfigMap" && id.GroupKind.Kind != "Secret" {
+		return ID{}, false
+	}
+	parts := generatedSuffix.FindStringSubmatch(id.Name)
+	if parts == nil {
+		return ID{}, false
+	}
+	id.Name = parts[1]
+	return id, true
+}

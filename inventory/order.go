@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/multierror"
+	"sigs.k8s.io/cli-utils/pkg/object"
+	"sigs.k8s.io/cli-utils/pkg/object/dependson"
+	"sigs.k8s.io/cli-utils/pkg/object/graph"
+	"sigs.k8s.io/cli-utils/pkg/object/validation"
+)
+
+// CycleError says that objects depend on each other in a circle, so that no
+// order to apply them exists.
+type CycleError struct{ IDs []ID } // in order of dependency, the first is not repeated
+
+func (e *CycleError) Error() string {
+	var names []string
+	for _, id := range append(slices.Clone(e.IDs), e.IDs[0]) {
+		names = append(names, Format(id))
+	}
+	return "dependency cycle: " + strings.Join(names, " -> ")
+}
+
+// order is the dependency graph of some objects.
+type order struct {
+	graph *graph.Graph
+	ids   []ID // sorted
+	// faults says which depends-on annotations cannot be followed, and why.
+	faults map[ID]string
+}
+
+// orderOf builds the graph: definitions before their kinds, namespaces before
+// their members, and what depends-on annotations say.
+func orderOf(objs []*unstructured.Unstructured) order {
+	o := order{faults: map[ID]string{}}
+	known := map[ID]bool{}
+	for _, obj := range objs {
+		known[IDOf(obj)] = true
+	}
+	o.ids = sortedKeys(known)
+	for _, obj := range objs {
+		if fault := dependencyFault(obj, known); fault != "" {
+			o.faults[IDOf(obj)] = fault
+		}
+	}
+	g, err := graph.DependencyGraph(objs)
+	o.graph = g
+	for _, err := range multierror.Unwrap(err) {
+		invalid, ok := errors.AsType[*validation.Error](err)
+		if !ok {
+			continue
+		}
+		for _, id := range invalid.Identifiers() {
+			if o.faults[id] == "" {
+				o.faults[id] = firstLine(invalid.Unwrap().Error())
+			}
+		}
+	}
+	return o
+}
+
+// dependencyFault says why an object's depends-on annotation cannot be
+// followed, or nothing.
+func dependencyFault(obj *unstructured.Unstructured, known map[ID]bool) string {
+	deps, err := dependson.ReadAnnotation(obj)
+	if err != nil {
+		return firstLine(err.Error())
+	}
+	for _, dep := range deps {
+		if !known[dep] {
+			return fmt.Sprintf("depends on %s, which is not rendered", Format(dep))
+		}
+	}
+	return ""
+}
+
+// dependencies lists what id depends on, sorted.
+func (o order) dependencies(id ID) []ID { return sorted(o.graph.Dependencies(id)) }
+
+// dependents lists what depends on id, sorted.
+func (o order) dependents(id ID) []ID { return sorted(o.graph.Dependents(id)) }
+
+// layers puts the objects in layers such that each depends on earlier layers
+// only. What is in a cycle, or depends on one, is left over. Unlike the
+// graph's own Sort it takes time linear in the graph.
+func (o order) layers() (layers [][]ID, leftOver []ID) {
+	waits := map[ID]int{}
+	var ready []ID
+	for _, id := range o.ids {
+		if n := len(o.graph.Dependencies(id)); n > 0 {
+			waits[id] = n
+		} else {
+			ready = append(ready, id)
+		}
+	}
+	for len(ready) > 0 {
+		layers = append(layers, ready)
+		var next []ID
+		for _, id := range ready {
+			for _, dependent := range o.graph.Dependents(id) {
+				if waits[dependent]--; waits[dependent] == 0 {
+					delete(waits, dependent)
+					next = append(next, dependent)
+				}
+			}
+		}
+		ready = sorted(next)
+	}
+	return layers, sortedKeys(waits)
+}
+
+// cycle finds a circle among objects each of which depends on another of them.
+func (o order) cycle(leftOver []ID) *CycleError {
+	inside := NewSet(leftOver...)
+	var path []ID
+	for id := leftOver[0]; ; {
+		if start := slices.Index(path, id); start >= 0 {
+			return &CycleError{IDs: path[start:]}
+		}
+		path = append(path, id)
+		deps := o.dependencies(id)
+		id = deps[slices.IndexFunc(deps, inside.Contains)]
+	}
+}
+
+// rank orders the objects of one layer that do not name each other: what pods
+// need, then the pods, then what may reject them.
+func rank(id ID) int {
+	switch id.GroupKind.Kind {
+	case "DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod", "ReplicationController":
+		return 1
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
+		return 2
+	}
+	return 0
+}
+
+// steps splits layers by rank.
+func steps(layers [][]ID) [][]ID {
+	var out [][]ID
+	for _, layer := range layers {
+		byRank := map[int][]ID{}
+		for _, id := range layer {
+			byRank[rank(id)] = append(byRank[rank(id)], id)
+		}
+		for r := range 3 {
+			if len(byRank[r]) > 0 {
+				out = append(out, byRank[r])
+			}
+		}
+	}
+	return out
+}
+
+func sorted(ids object.ObjMetadataSet) []ID {
+	return slices.SortedFunc(slices.Values(ids), Compare)
+}
+
+func sortedKeys[V any](m map[ID]V) []ID {
+	ids := make([]ID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, Compare)
+	return ids
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

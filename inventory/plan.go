@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Input is everything a plan is made from.
+type Input struct {
+	Instance Instance
+	// Owned is the inventory as it was read.
+	Owned Set
+	// Changes compares every rendered object with the cluster.
+	Changes []Change
+	// Orphans describes every object that is owned and not rendered. One that
+	// is missing here is held: what has not been looked at is not deleted.
+	Orphans []Live
+	// Vetoes hold objects for reasons of the caller's.
+	Vetoes map[ID]Veto
+	// References says by what an object is still used: the prune guard.
+	References map[ID][]string
+	// AllowPrune lifts the guards against an empty render and a mass deletion.
+	AllowPrune bool
+}
+
+// Plan is what is to be done with all objects of an instance.
+type Plan struct {
+	// Steps holds the decision for every rendered object, in the order to apply
+	// them; the objects of one step are independent of each other.
+	Steps [][]Decision
+	// Prunes holds the decision for every object that is owned and not
+	// rendered, in the order to delete them.
+	Prunes [][]Decision
+	// Next is the inventory to record before anything is done: all that was
+	// owned, and all that is about to be touched.
+	Next Set
+}
+
+// Decisions returns all decisions, sorted by ID.
+func (p Plan) Decisions() []Decision {
+	all := slices.Concat(slices.Concat(p.Steps...), slices.Concat(p.Prunes...))
+	slices.SortFunc(all, func(a, b Decision) int { return Compare(a.ID, b.ID) })
+	return all
+}
+
+// Touches reports whether carrying out the plan would change anything in the
+// cluster or in the inventory.
+func (p Plan) Touches() bool {
+	return slices.ContainsFunc(p.Decisions(), func(d Decision) bool {
+		return d.Action == Apply || d.Action == Prune || d.Action == Release
+	})
+}
+
+// New plans a pass. What it promises, whatever the input:
+//
+//   - every rendered or owned object gets exactly one decision, and the order
+//     of the input makes no difference;
+//   - nothing that is referenced, rendered, or owned by another inventory is
+//     pruned, and no namespace or definition that would take such an object
+//     with it;
+//   - unless AllowPrune is set, nothing is pruned if nothing is rendered, or
+//     if more than half of the objects would go;
+//   - an object is applied only if what it depends on is in place or is
+//     applied in an earlier step.
+//
+// The error is a [*CycleError], or names an object that was given twice.
+func New(in Input) (Plan, error) {
+	rendered := map[ID]Change{}
+	for _, c := range in.Changes {
+		if _, twice := rendered[c.ID]; twice {
+			return Plan{}, fmt.Errorf("%s is rendered twice", Format(c.ID))
+		}
+		rendered[c.ID] = c
+	}
+	p := planner{Input: in, rendered: rendered, decided: map[ID]Decision{}}
+	applies, err := p.applies()
+	if err != nil {
+		return Plan{}, err
+	}
+	prunes := p.prunes()
+	return Plan{Steps: applies, Prunes: prunes, Next: p.next()}, nil
+}
+
+// planner holds the state of one call of New.
+type planner struct {
+	Input
+	rendered map[ID]Change
+	decided  map[ID]Decision
+}
+
+// next is what is owned, and what is about to be. An object that is refused or
+// held without being ours yet is not recorded: we have no claim to it.
+func (p *planner) next() Set {
+	var touched []ID
+	for id := range p.rendered {
+		if action := p.decided[id].Action; action == Apply || action == Keep {
+			touched = append(touched, id)
+		}
+	}
+	return p.Owned.With(touched...)
+}
+
+// take records the decisions for the IDs of a step.
+func (p *planner) take(ids []ID, decide func(ID) Decision) []Decision {
+	step := make([]Decision, 0, len(ids))
+	for _, id := range ids {
+		d := decide(id)
+		d.ID = id
+		p.decided[id] = d
+		step = append(step, d)
+	}
+	return step
+}
+
+func hold(reason Reason, format string, args ...any) Decision {
+	return Decision{Action: Hold, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func refuse(reason Reason, message string) Decision {
+	return Decision{Action: Refuse, Reason: reason, Message: message}
+}
+
+func (v Veto) decision() Decision {
+	reason := v.Reason
+	if reason == "" {
+		reason = Held
+	}
+	return Decision{Action: Hold, Reason: reason, Until: v.Until, Message: v.Message}
+}
+
+// Earliest returns the first instant at which a hold of the plan ends by
+// itself, or the zero time if none is known.
+func (p Plan) Earliest() time.Time {
+	var earliest time.Time
+	for _, d := range p.Decisions() {
+		if !d.Until.IsZero() && (earliest.IsZero() || d.Until.Before(earliest)) {
+			earliest = d.Until
+		}
+	}
+	return earliest
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// prunes decides about every object that is owned and not rendered, dependents
+// first.
+func (p *planner) prunes() [][]Decision {
+	orphans := map[ID]Live{}
+	for _, id := range p.Owned.ids {
+		if _, ok := p.rendered[id]; !ok {
+			orphans[id] = Live{ID: id, Err: errNotLookedAt}
+		}
+	}
+	for _, live := range p.Orphans {
+		if _, ok := orphans[live.ID]; ok {
+			orphans[live.ID] = live
+		}
+	}
+	guard := p.guard(orphans)
+	o := orderOf(stubs(orphans))
+	layers, leftOver := o.layers()
+	if len(leftOver) > 0 { // a circle by annotations: Git has let go of it, any order will do
+		layers = append(layers, leftOver)
+	}
+	ordered := steps(layers)
+	slices.Reverse(ordered)
+	var out [][]Decision
+	for _, ids := range ordered {
+		out = append(out, p.take(ids, func(id ID) Decision {
+			d := p.prune(orphans[id], guard, o)
+			d.UID = orphans[id].UID
+			d.After = o.dependents(id)
+			return d
+		}))
+	}
+	return out
+}
+
+var errNotLookedAt = errors.New("it has not been looked at")
+
+// prune decides about one orphan. Everything that depends on it has been
+// decided before.
+func (p *planner) prune(live Live, guard *Decision, o order) Decision {
+	switch {
+	case live.Gone:
+		return Decision{Action: Release, Reason: Gone}
+	case live.Err != nil:
+		return hold(Unknown, "%s", firstLine(live.Err.Error()))
+	case live.Annotations[OwnerAnnotation] != p.Instance.ID():
+		return Decision{Action: Release, Reason: NotOwned, Message: ownerMessage(live)}
+	case StaysOnRemoval(live.Annotations):
+		return Decision{Action: Release, Reason: Detached}
+	case live.Deleting:
+		return hold(Terminating, "%s", waitingFor(live.Finalizers))
+	case guard != nil:
+		return *guard
+	}
+	if users := p.References[live.ID]; len(users) > 0 {
+		slices.Sort(users)
+		return hold(InUse, "used by %s", summarise(users))
+	}
+	if veto, held := p.Vetoes[live.ID]; held {
+		return veto.decision()
+	}
+	if d, held := p.takesOthersAlong(live, o); held {
+		return d
+	}
+	return Decision{Action: Prune, Reason: Orphaned}
+}
+
+// takesOthersAlong holds an orphan that something else needs: objects that are
+// in a namespace or of a kind that would go with it, and orphans that depend on
+// it and stay.
+func (p *planner) takesOthersAlong(live Live, o order) (Decision, bool) {
+	reason := WaitsForDependency
+	switch live.ID.GroupKind {
+	case namespaceKind:
+		reason = NamespaceNotEmpty
+	case definitionKind:
+		reason = KindInUse
+	}
+	if len(live.Foreign) > 0 {
+		return hold(reason, "holds %s, not in this inventory", summarise(live.Foreign)), true
+	}
+	for _, id := range sortedKeys(p.rendered) {
+		if isMember(id, live) {
+			return hold(reason, "holds %s, which is in Git", Format(id)), true
+		}
+	}
+	for _, id := range o.dependents(live.ID) {
+		d, decided := p.decided[id]
+		if decided && d.Action != Prune && d.Reason != Gone {
+			return hold(reason, "%s stays: %s", Format(id), d.Reason), true
+		}
+	}
+	return Decision{}, false
+}
+
+var (
+	namespaceKind  = schema.GroupKind{Kind: "Namespace"}
+	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+)
+
+// isMember reports whether an object would go if the orphan went.
+func isMember(id ID, orphan Live) bool {
+	switch orphan.ID.GroupKind {
+	case namespaceKind:
+		return id.Namespace == orphan.ID.Name
+	case definitionKind:
+		return id.GroupKind == orphan.Defines
+	}
+	return false
+}
+
+// stubs are as much of the orphans as the dependency graph looks at.
+func stubs(orphans map[ID]Live) []*unstructured.Unstructured {
+	var objs []*unstructured.Unstructured
+	for _, id := range sortedKeys(orphans) {
+		live := orphans[id]
+		obj := &unstructured.Unstructured{Object: map[string]any{}}
+		obj.SetGroupVersionKind(id.GroupKind.WithVersion("v1"))
+		obj.SetNamespace(id.Namespace)
+		obj.SetName(id.Name)
+		if on, ok := live.Annotations[DependsOnAnnotation]; ok {
+			obj.SetAnnotations(map[string]string{DependsOnAnnotation: on})
+		}
+		if !live.Defines.Empty() {
+			obj.Object["spec"] = map[string]any{
+				"group": live.Defines.Group,
+				"names": map[string]any{"kind": live.Defines.Kind},
+			}
+		}
+		objs = append(objs, obj)
+	}
+	return objs
+}
+
+func ownerMessage(live Live) string {
+	if owner := live.Annotations[OwnerAnnotation]; owner != "" {
+		return "owned by inventory " + owner
+	}
+	return "no longer marked as ours"
+}
+
+func waitingFor(finalizers []string) string {
+	if len(finalizers) == 0 {
+		return "it is being deleted"
+	}
+	slices.Sort(finalizers)
+	return "waits for finalizer " + summarise(finalizers)
+}
