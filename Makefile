@@ -1,0 +1,81 @@
+# Lamplighter. Go, git, make and bash are all it takes; "make help" lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# Packages tested at once. Some start a control plane of their own, so more
+# than this wants more than two cores and 8 GB.
+P ?= 2
+# How long one package's tests may take.
+TIMEOUT ?= 10m
+# Keep the demo's cluster when the demo ends: make demo KEEP=1
+KEEP ?=
+VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty))
+# The race detector needs a C compiler; nothing else here does.
+RACE := $(if $(shell command -v "$$(go env CC)"),-race)
+
+# The same flags for every go command, or each would compile everything again.
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
+
+SOURCES := $(shell find cmd/lamplighter reconcile render inventory -type f ! -name '*_test.go' ! -path '*/testdata/*')
+SANDBOX_SOURCES := $(shell find cmd/sandbox -type f ! -name '*_test.go')
+GO_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.go'))
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: bin/lamplighter ## Build bin/lamplighter, the agent and the command line
+
+bin/lamplighter: $(SOURCES) go.mod go.sum bin/.version
+	CGO_ENABLED=0 go build -ldflags '-s -w -X lamplighter.dev/cmd/lamplighter/cli.stamp=$(VERSION)' -o $@ ./cmd/lamplighter
+
+# Written only when the version changes, so that a new commit links again and
+# nothing else does.
+bin/.version: FORCE
+	@mkdir -p bin; [ "$$(cat $@ 2>/dev/null)" = '$(VERSION)' ] || echo '$(VERSION)' > $@
+.PHONY: FORCE
+FORCE:
+
+.PHONY: sandbox
+sandbox: bin/sandbox ## Build bin/sandbox, a Kubernetes control plane with simulated nodes (first build: minutes)
+
+bin/sandbox: $(SANDBOX_SOURCES)
+	@mkdir -p bin
+	sh cmd/sandbox/build.sh $@
+
+.PHONY: demo
+demo: build sandbox ## Show an upgrade of twelve nodes; KEEP=1 leaves the cluster running
+	KEEP='$(KEEP)' go run ./examples/demo
+
+.PHONY: test
+test: sandbox ## Run all tests of both modules and print the totals
+	@{ go test -json $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
+	  cd cmd/sandbox; \
+	  go test -json -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"cmd/sandbox"}'; \
+	} | go run ./internal/testsum
+
+.PHONY: lint
+lint: ## Check format, go vet and staticcheck
+	@unformatted=$$(gofmt -l $(GO_FILES)); [ -z "$$unformatted" ] || { echo "not gofmt'ed, run make fmt:" $$unformatted >&2; exit 1; }
+	CGO_ENABLED=0 go vet ./...
+	cd cmd/sandbox && go vet ./...
+	CGO_ENABLED=0 go tool staticcheck ./...
+
+.PHONY: check
+check: lint test ## Everything a change must pass: lint, then test
+
+.PHONY: fmt
+fmt: ## Format all Go files
+	gofmt -w $(GO_FILES)
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## Delete what was built
+	rm -rf bin .sandbox .demo
