@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// timeout bounds one build, the wait for the build before it included.
+const timeout = time.Minute
+
+// kustomize is the one fence of this process, because what it guards is
+// process-wide too: kustomize keeps its OpenAPI schema in package variables.
+var kustomize = newFence(timeout)
+
+// fence lets one build at a time through, bounds it and turns its panics into
+// errors.
+type fence struct {
+	turn    chan struct{} // holds one token while a build runs
+	timeout time.Duration
+}
+
+func newFence(timeout time.Duration) *fence {
+	return &fence{turn: make(chan struct{}, 1), timeout: timeout}
+}
+
+type built struct {
+	output Output
+	err    error
+}
+
+// build runs one build. Kustomize cannot be interrupted: a build that is given
+// up keeps its turn until it notices, at its next read, that ctx is done.
+func (f *fence) build(ctx context.Context, tree fs.FS, root string) (Output, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	select {
+	case f.turn <- struct{}{}:
+	case <-ctx.Done():
+		return Output{}, f.gaveUp(ctx, root, "waiting for another build")
+	}
+	done := make(chan built, 1)
+	go func() {
+		defer func() { <-f.turn }()
+		out, err := contain(func() (Output, error) { return build(ctx, tree, root) })
+		done <- built{out, err}
+	}()
+	select {
+	case b := <-done:
+		if b.err != nil && ctx.Err() != nil {
+			return Output{}, f.gaveUp(ctx, root, "building")
+		}
+		return b.output, b.err
+	case <-ctx.Done():
+		return Output{}, f.gaveUp(ctx, root, "building")
+	}
+}
+
+func (f *fence) gaveUp(ctx context.Context, root, while string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%s: gave up after %s of %s: %w", root, f.timeout, while, ctx.Err())
+	}
+	return fmt.Errorf("%s: %s: %w", root, while, ctx.Err())
+}
+
+// contain turns a panic of kustomize into an error. The value of the panic may
+// quote an object, so only its kind is told.
+func contain(build func() (Output, error)) (out Output, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = Output{}, fmt.Errorf("kustomize panicked (%T): this tree hits a bug in kustomize", p)
+		}
+	}()
+	return build()
+}

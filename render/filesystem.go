@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// mount is where kustomize, which thinks in absolute paths, sees the root of
+// the tree. It is not "/", so that a path that climbs too far is seen to leave.
+const mount = "/repository"
+
+// maxFile bounds one file; the API server takes no object near this size.
+const maxFile = 16 << 20
+
+var errReadOnly = errors.New("the tree is read-only")
+
+// filesystem shows a tree to kustomize. Reads are remembered, so that a build
+// sees one state of each file, and fail once the build is given up.
+type filesystem struct {
+	tree  fs.FS
+	alive func() error       // the error of the build's context
+	read  map[string]content // by path in the tree
+}
+
+type content struct {
+	data []byte
+	err  error
+}
+
+func newFilesystem(ctx context.Context, tree fs.FS) *filesystem {
+	return &filesystem{tree: tree, alive: ctx.Err, read: map[string]content{}}
+}
+
+// overlay makes a file of the tree appear with other content.
+func (f *filesystem) overlay(name string, data []byte) {
+	f.read[name] = content{data: data}
+}
+
+// load reads a file by its path in the tree.
+func (f *filesystem) load(name string) ([]byte, error) {
+	if err := f.alive(); err != nil {
+		return nil, err
+	}
+	c, ok := f.read[name]
+	if !ok {
+		c.data, c.err = readFile(f.tree, name)
+		f.read[name] = c
+	}
+	return c.data, c.err
+}
+
+func readFile(tree fs.FS, name string) ([]byte, error) {
+	file, err := tree.Open(name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil {
+		return nil, reason(err)
+	} else if info.IsDir() {
+		return nil, errors.New("is a directory")
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, reason(err)
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("is larger than %d MiB", maxFile>>20)
+	}
+	return data, nil
+}
+
+// stat follows symbolic links, as far as the tree does.
+func (f *filesystem) stat(name string) (fs.FileInfo, error) {
+	if err := f.alive(); err != nil {
+		return nil, err
+	}
+	info, err := fs.Stat(f.tree, name)
+	if err != nil {
+		return nil, reason(err)
+	}
+	return info, nil
+}
+
+// reason strips the operation and the path from a file error: the caller says
+// both in its own words. What os.Root answers for a path that escapes has no
+// exported value to compare with.
+func reason(err error) error {
+	pathErr, ok := errors.AsType[*fs.PathError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing{err}
+	case !ok:
+		return err
+	case strings.Contains(pathErr.Err.Error(), "escapes"):
+		return fmt.Errorf("leaves the repository: %w", pathErr.Err)
+	default:
+		return pathErr.Err
+	}
+}
+
+// missing is a file that does not exist, said plainly.
+type missing struct{ error }
+
+func (missing) Error() string   { return "does not exist" }
+func (m missing) Unwrap() error { return m.error }
+
+// inTree maps a path of kustomize to one of the tree.
+func inTree(name string) (string, error) {
+	clean := path.Clean(filepath.ToSlash(name))
+	if clean == mount {
+		return ".", nil
+	}
+	if rest, ok := strings.CutPrefix(clean, mount+"/"); ok {
+		return rest, nil
+	}
+	return "", fmt.Errorf("%s: leaves the repository", name)
+}
+
+func mounted(name string) string { return path.Join(mount, name) }
+
+func (f *filesystem) ReadFile(name string) ([]byte, error) {
+	inside, err := inTree(name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := f.load(inside)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inside, err)
+	}
+	return data, nil
+}
+
+func (f *filesystem) IsDir(name string) bool {
+	inside, err := inTree(name)
+	if err != nil {
+		return false
+	}
+	info, err := f.stat(inside)
+	return err == nil && info.IsDir()
+}
+
+func (f *filesystem) Exists(name string) bool {
+	inside, err := inTree(name)
+	if err != nil {
+		return false
+	}
+	_, err = f.stat(inside)
+	return err == nil
+}
+
+// CleanedAbs leaves symbolic links as they are: the tree follows them itself
+// and refuses those that leave it.
+func (f *filesystem) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	inside, err := inTree(name)
+	if err != nil {
+		return "", "", err
+	}
+	info, err := f.stat(inside)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", inside, err)
+	}
+	if info.IsDir() {
+		return filesys.ConfirmedDir(mounted(inside)), "", nil
+	}
+	dir, file := path.Split(mounted(inside))
+	return filesys.ConfirmedDir(path.Clean(dir)), file, nil
+}
+
+func (f *filesystem) ReadDir(name string) ([]string, error) {
+	inside, err := inTree(name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(f.tree, inside)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inside, reason(err))
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+// The rest of filesys.FileSystem writes, or is used by editing commands only.
+
+func (f *filesystem) Create(string) (filesys.File, error)  { return nil, errReadOnly }
+func (f *filesystem) Open(string) (filesys.File, error)    { return nil, errReadOnly }
+func (f *filesystem) Mkdir(string) error                   { return errReadOnly }
+func (f *filesystem) MkdirAll(string) error                { return errReadOnly }
+func (f *filesystem) RemoveAll(string) error               { return errReadOnly }
+func (f *filesystem) WriteFile(string, []byte) error       { return errReadOnly }
+func (f *filesystem) Glob(string) ([]string, error)        { return nil, errReadOnly }
+func (f *filesystem) Walk(string, filepath.WalkFunc) error { return errReadOnly }

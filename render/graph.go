@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/types"
+)
+
+const (
+	// maxDepth bounds bases on bases; symbolic links can make them endless.
+	maxDepth = 64
+	// maxKustomizations bounds how many kustomizations one build visits. A
+	// base that is included twice is visited twice, and so are its own bases.
+	maxKustomizations = 10_000
+)
+
+// graph is every kustomization that a build will visit, read before kustomize
+// starts. What may not be built is refused here.
+type graph struct {
+	fsys    *filesystem
+	visits  map[string]int // by directory: kustomizations that building it visits
+	files   []string       // files named under resources, in the order found
+	plain   bool           // the root has no kustomization file of its own
+	origins bool           // the root asks for origin annotations itself
+	secrets []string       // values of secretGenerator literals; no error may show them
+}
+
+// explore reads the graph below root.
+func explore(fsys *filesystem, root string) (*graph, error) {
+	g := &graph{fsys: fsys, visits: map[string]int{}}
+	info, err := fsys.stat(root)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", root, err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("%s: is a file: name its directory", root)
+	}
+	file, err := g.kustomizationFile(root)
+	if err == nil && file == "" {
+		file, err = g.listManifests(root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := g.trackOrigins(file); err != nil {
+		return nil, err
+	}
+	_, err = g.visit(root, nil)
+	return g, err
+}
+
+// kustomizationFile finds the kustomization file of a directory. It answers ""
+// if there is none.
+func (g *graph) kustomizationFile(dir string) (string, error) {
+	var found []string
+	for _, name := range konfig.RecognizedKustomizationFileNames() {
+		file := path.Join(dir, name)
+		_, err := g.fsys.load(file)
+		switch {
+		case err == nil:
+			found = append(found, file)
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil
+	case 1:
+		return found[0], nil
+	default:
+		return "", fmt.Errorf("%s: has both %s and %s: keep one", dir, path.Base(found[0]), path.Base(found[1]))
+	}
+}
+
+// visit reads the kustomization of dir and everything below it, and answers
+// how many kustomizations a build of it visits. above is the way from the root.
+func (g *graph) visit(dir string, above []string) (int, error) {
+	if n, ok := g.visits[dir]; ok {
+		return n, nil
+	}
+	file, err := g.kustomizationFile(dir)
+	if err != nil {
+		return 0, err
+	}
+	if file == "" {
+		return 0, errors.New("has no kustomization.yaml")
+	}
+	k, err := g.parse(file)
+	if err != nil {
+		return 0, err
+	}
+	refs, err := g.references(file, k)
+	if err != nil {
+		return 0, err
+	}
+	visits := 1
+	above = append(slices.Clone(above), dir)
+	for _, ref := range refs {
+		n, err := g.follow(ref, dir, above)
+		if err != nil {
+			return 0, inFile(file, ref.field, err)
+		}
+		if visits += n; visits > maxKustomizations {
+			return 0, fmt.Errorf("%s: visits more than %d kustomizations", file, maxKustomizations)
+		}
+	}
+	g.visits[dir] = visits
+	return visits, nil
+}
+
+// located is an error that already names its file.
+type located struct{ error }
+
+func (l located) Unwrap() error { return l.error }
+
+// inFile says where an error is, once: the innermost file is the one to edit.
+func inFile(file, field string, err error) error {
+	if _, ok := errors.AsType[located](err); ok {
+		return err
+	}
+	if field == "" {
+		return located{fmt.Errorf("%s: %w", file, err)}
+	}
+	return located{fmt.Errorf("%s: %s: %w", file, field, err)}
+}
+
+// parse reads a kustomization file and refuses the fields that reach outside.
+func (g *graph) parse(file string) (*types.Kustomization, error) {
+	data, err := g.fsys.load(file)
+	if err != nil {
+		return nil, inFile(file, "", err)
+	}
+	var k types.Kustomization
+	if err := k.Unmarshal(data); err != nil {
+		return nil, inFile(file, "", unreadable(err))
+	}
+	if field, why := refusal(&k); field != "" {
+		return nil, inFile(file, field, errors.New(why))
+	}
+	return &k, nil
+}
+
+// follow checks one reference and visits what it leads to.
+func (g *graph) follow(ref reference, dir string, above []string) (visits int, err error) {
+	target, err := resolve(ref, dir)
+	if err != nil {
+		return 0, err
+	}
+	info, err := g.fsys.stat(target)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %w", target, err)
+	case info.IsDir() && !ref.role.isBase():
+		return 0, fmt.Errorf("%s: is a directory: name a file", target)
+	case !info.IsDir() && ref.role == component:
+		return 0, fmt.Errorf("%s: is a file: a component is a directory", target)
+	case !info.IsDir():
+		return 0, g.checkFile(ref, target)
+	}
+	switch {
+	case slices.Contains(above, target):
+		return 0, fmt.Errorf("%s: is included by itself", target)
+	case len(above) >= maxDepth:
+		return 0, fmt.Errorf("%s: is more than %d bases deep", target, maxDepth)
+	}
+	visits, err = g.visit(target, above)
+	if _, ok := errors.AsType[located](err); err != nil && !ok {
+		return 0, fmt.Errorf("%s: %w", target, err)
+	}
+	return visits, err
+}
+
+// resolve maps a reference to a path of the tree.
+func resolve(ref reference, dir string) (string, error) {
+	switch {
+	case strings.TrimSpace(ref.target) == "":
+		return "", errors.New("is empty")
+	case isRemote(ref.target):
+		return "", fmt.Errorf("%s: is remote: copy it into the repository", redactURL(ref.target))
+	case path.IsAbs(ref.target):
+		return "", fmt.Errorf("%s: is absolute: make it relative to this file", ref.target)
+	}
+	target := path.Join(dir, ref.target)
+	if leaves(target) {
+		return "", fmt.Errorf("%s: leaves the repository", ref.target)
+	}
+	return target, nil
+}
+
+func (g *graph) checkFile(ref reference, target string) error {
+	if ref.role == resource {
+		g.files = append(g.files, target)
+	}
+	data, err := g.fsys.load(target)
+	if err != nil {
+		return fmt.Errorf("%s: %w", target, err)
+	}
+	if ref.role == payload {
+		return nil
+	}
+	if err := checkAliases(data); err != nil {
+		return fmt.Errorf("%s: %w", target, unreadable(err))
+	}
+	return nil
+}
