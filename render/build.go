@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 	kresource "sigs.k8s.io/kustomize/api/resource"
@@ -95,27 +94,28 @@ func (g *graph) object(root string, r *kresource.Resource) (Object, error) {
 	if err == nil && origin != nil {
 		o.File = path.Join(root, cmp.Or(origin.Path, origin.ConfiguredIn))
 	}
-	data, err := r.MarshalJSON()
+	o.Object, err = mapping(r.YNode())
 	if err != nil {
-		return Object{}, o.unfit(r, "has values that JSON cannot hold, such as a key that is not text")
-	}
-	if err := utiljson.Unmarshal(data, &o.Object); err != nil {
-		return Object{}, o.unfit(r, "is not a mapping")
+		return Object{}, o.unfit(r, err)
 	}
 	g.dropAnnotations(o)
 	switch {
 	case o.GetAPIVersion() == "":
-		return Object{}, o.unfit(r, "has no apiVersion")
+		err = errors.New("has no apiVersion")
 	case o.GetKind() == "":
-		return Object{}, o.unfit(r, "has no kind")
+		err = errors.New("has no kind")
 	case o.GetName() == "":
-		return Object{}, o.unfit(r, "has no metadata.name")
+		err = errors.New("has no metadata.name")
+	default:
+		err = checkTexts(o.Object)
+	}
+	if err != nil {
+		return Object{}, o.unfit(r, err)
 	}
 	return o, nil
 }
 
-func (o Object) unfit(r *kresource.Resource, why string) error {
-	err := errors.New(why)
+func (o Object) unfit(r *kresource.Resource, err error) error {
 	id := join(r.GetKind(), r.GetNamespace(), r.GetName())
 	if o.File == "" {
 		return fmt.Errorf("%s: %w", id, err)
