@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Ledger is what the planner must remember between passes. It is a plain
+// value: methods return a changed copy. The zero value is a ledger that is new
+// or was lost; either way what is under way is found again from the pods.
+//
+// DaemonSets are written "namespace/name". All lists are sorted, so that equal
+// ledgers are equal bytes.
+type Ledger struct {
+	Visits   []Visit               `json:"visits,omitempty"`   // open ones, by policy and node
+	Failures []Failure             `json:"failures,omitempty"` // of revisions that are in force
+	Refusals []Refusal             `json:"refusals,omitempty"` // evictions that the API server refused
+	Pauses   []Pause               `json:"pauses,omitempty"`
+	Finished []Visit               `json:"finished,omitempty"` // the last ones, oldest first
+	Governed map[string]Governance `json:"governed,omitempty"` // by DaemonSet
+}
+
+// A Visit takes one node from outdated to settled, for all DaemonSets of a
+// policy. An open visit holds one slot of the policy's maxUnavailable.
+type Visit struct {
+	Policy   string    `json:"policy"`
+	Node     string    `json:"node"`
+	Commit   string    `json:"commit,omitempty"`
+	Started  time.Time `json:"started"`
+	Steps    []Step    `json:"steps"`
+	Finished time.Time `json:"finished,omitzero"`
+	Outcome  Outcome   `json:"outcome,omitempty"`
+}
+
+// A Step is the part of a visit that is about one DaemonSet.
+type Step struct {
+	DaemonSet    string    `json:"daemonSet"`
+	From         string    `json:"from,omitempty"`
+	To           string    `json:"to"`
+	Pod          types.UID `json:"pod,omitempty"` // the one to evict; "" when found under way
+	GraceSeconds int       `json:"graceSeconds,omitempty"`
+	Evicted      time.Time `json:"evicted"`            // when the eviction was last decided
+	Replaced     time.Time `json:"replaced,omitzero"`  // when the first new pod was created
+	Settled      time.Time `json:"settled,omitzero"`   // when the new pod had settled
+	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
+}
+
+// An Outcome says how a visit ended.
+type Outcome string
+
+const (
+	// Settled: every DaemonSet settled in time.
+	Settled Outcome = "settled"
+	// Recovered: every DaemonSet settled, after a failure that is on record.
+	Recovered Outcome = "recovered"
+	// NodeGone: the node was deleted.
+	NodeGone Outcome = "node gone"
+	// Released: the policy or its DaemonSets are gone, or what is left on the
+	// node is held by somebody.
+	Released Outcome = "released"
+)
+
+// Took is how long the node's pods were being replaced. Waiting for a window
+// between two DaemonSets does not count.
+func (v Visit) Took() time.Duration {
+	var took time.Duration
+	for _, s := range v.Steps {
+		if s.Settled.After(s.Evicted) {
+			took += s.Settled.Sub(s.Evicted)
+		}
+	}
+	return took
+}
+
+// step finds the step about a DaemonSet.
+func (v *Visit) step(daemonSet string) *Step {
+	if v == nil {
+		return nil
+	}
+	for i := range v.Steps {
+		if v.Steps[i].DaemonSet == daemonSet {
+			return &v.Steps[i]
+		}
+	}
+	return nil
+}
+
+// A Failure is one node on which a revision did not settle. It stays until the
+// DaemonSet has another revision, also when the node recovers by itself.
+type Failure struct {
+	Policy       string    `json:"policy"`
+	Node         string    `json:"node"`
+	DaemonSet    string    `json:"daemonSet"`
+	Revision     string    `json:"revision"`
+	Message      string    `json:"message,omitempty"`
+	At           time.Time `json:"at"`
+	Acknowledged bool      `json:"acknowledged,omitzero"` // it no longer counts
+}
+
+// A Refusal is an eviction that the API server would not do.
+type Refusal struct {
+	Policy    string    `json:"policy"`
+	Node      string    `json:"node"`
+	DaemonSet string    `json:"daemonSet"`
+	Pod       types.UID `json:"pod"`
+	Message   string    `json:"message,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// A Pause stops a policy from starting anything until it is resumed.
+type Pause struct {
+	Policy string    `json:"policy"`
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+// Governance is what is kept of a DaemonSet after it has left Git: the policy
+// that governed it last, whose windows its deletion waits for.
+type Governance struct {
+	Policy string `json:"policy"`
+	Proven string `json:"proven,omitempty"` // the revision that a visit settled last
+}
+
+// Pause stops a policy.
+func (l Ledger) Pause(policy, reason string, now time.Time) Ledger {
+	l = l.withoutPause(policy)
+	l.Pauses = append(l.Pauses, Pause{Policy: policy, Reason: reason, Since: now})
+	slices.SortFunc(l.Pauses, func(a, b Pause) int { return cmp.Compare(a.Policy, b.Policy) })
+	return l
+}
+
+// Resume acknowledges the failures of a policy and ends its pause. A visit
+// whose node is still broken stays open and keeps its slot.
+func (l Ledger) Resume(policy string) Ledger {
+	l = l.withoutPause(policy)
+	l.Failures = slices.Clone(l.Failures)
+	for i := range l.Failures {
+		if l.Failures[i].Policy == policy {
+			l.Failures[i].Acknowledged = true
+		}
+	}
+	return l
+}
+
+func (l Ledger) withoutPause(policy string) Ledger {
+	l.Pauses = slices.DeleteFunc(slices.Clone(l.Pauses), func(p Pause) bool { return p.Policy == policy })
+	return l
+}
+
+// Refuse records that the API server refused the eviction of a decision. A
+// visit that had not begun ends with it, so that other nodes get its slot.
+func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
+	if d.Pod == nil {
+		return l
+	}
+	r := Refusal{Policy: d.Policy, Node: d.Node, DaemonSet: d.DaemonSet.String(), Pod: d.Pod.UID, Message: message, At: now}
+	l.Refusals = append(slices.DeleteFunc(slices.Clone(l.Refusals), r.sameNode), r)
+	slices.SortFunc(l.Refusals, compareRefusals)
+
+	l.Visits = cloneVisits(l.Visits)
+	for i := range l.Visits {
+		v := &l.Visits[i]
+		if v.Policy != d.Policy || v.Node != d.Node {
+			continue
+		}
+		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod })
+	}
+	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return len(v.Steps) == 0 })
+	return l
+}
+
+func (r Refusal) sameNode(other Refusal) bool {
+	return r.Policy == other.Policy && r.Node == other.Node
+}
+
+// lost says that nothing is remembered.
+func (l *Ledger) lost() bool {
+	return len(l.Visits) == 0 && len(l.Failures) == 0 && len(l.Finished) == 0 && len(l.Governed) == 0
+}
+
+// clone copies what the planner changes.
+func (l Ledger) clone() Ledger {
+	l.Visits = cloneVisits(l.Visits)
+	l.Failures = slices.Clone(l.Failures)
+	l.Refusals = slices.Clone(l.Refusals)
+	l.Pauses = slices.Clone(l.Pauses)
+	l.Finished = slices.Clone(l.Finished)
+	l.Governed = maps.Clone(l.Governed)
+	return l
+}
+
+func cloneVisits(visits []Visit) []Visit {
+	visits = slices.Clone(visits)
+	for i := range visits {
+		visits[i].Steps = slices.Clone(visits[i].Steps)
+	}
+	return visits
+}
+
+func compareVisits(a, b Visit) int {
+	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node))
+}
+
+func compareRefusals(a, b Refusal) int {
+	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node))
+}
+
+func compareFailures(a, b Failure) int {
+	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.DaemonSet, b.DaemonSet), cmp.Compare(a.Revision, b.Revision))
+}

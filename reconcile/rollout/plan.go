@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package rollout decides which pod of which DaemonSet is evicted on which node
+// now, and says for every node why nothing more happens and when to look again.
+//
+//	plan := rollout.New(observed, policies, now)
+//	// record plan.Ledger, then evict where a decision's Action is Evict
+//
+// It is a function of what was observed, of the policies and of the instant: it
+// reads no clock, talks to nobody and remembers nothing but the [Ledger] that it
+// is given and gives back. The caller records that ledger before it acts, so an
+// agent that dies in between, or a second leader, finds the visit and goes on
+// with it. Its cost is linear in pods.
+package rollout
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/window"
+)
+
+// Observed is the cluster at one instant, and what we remember of it. The order
+// of the lists does not matter.
+type Observed struct {
+	Nodes      []health.Node
+	DaemonSets []health.DaemonSet
+	Pods       []health.Pod
+	Ledger     Ledger
+	Commit     string // the one in force, written into visits
+}
+
+// A Plan is what to do now, and what to remember.
+type Plan struct {
+	// Decisions has exactly one for every node of every policy, by policy and
+	// node. A policy's nodes are those on which one of its DaemonSets should
+	// run or has a pod, and those that it visits.
+	Decisions []Decision
+	Policies  []PolicyStatus // by name
+	Ledger    Ledger         // to be recorded before anything is evicted
+	// NextLook is the earliest instant at which time alone changes a decision;
+	// zero when it never does.
+	NextLook time.Time
+}
+
+// A Decision is about one node for one policy.
+type Decision struct {
+	Policy    string
+	Node      string
+	DaemonSet types.NamespacedName // the one it is about; the policy's first when all are settled
+	State     health.State         // of the node for that DaemonSet
+	Action    Action
+	Reason    Reason
+	Until     time.Time // when the reason may end by time alone; zero when that is not known
+	Message   string
+	Pod       *Eviction // set exactly when the Action is Evict
+}
+
+// An Action is what a decision asks for.
+type Action string
+
+const (
+	// Keep: nothing is to be done.
+	Keep Action = "keep"
+	// Wait: something is under way on the node.
+	Wait Action = "wait"
+	// Hold: something is to be done and must not be now.
+	Hold Action = "hold"
+	// Evict: the pod is to be evicted now.
+	Evict Action = "evict"
+)
+
+// An Eviction names the pod to evict, with the preconditions that make a
+// decision from an old observation harmless.
+type Eviction struct {
+	Name            types.NamespacedName
+	UID             types.UID
+	ResourceVersion string
+}
+
+// PolicyStatus is one policy as a whole.
+type PolicyStatus struct {
+	Name       string
+	DaemonSets []Counts // in the policy's order; those that exist
+	Window     window.State
+	Nodes      int // on which one of its DaemonSets should run
+	Remaining  int // nodes that are yet to be settled
+	Blocked    int // of those, the ones that wait for somebody: held, not Ready, would not return
+
+	MaxUnavailable int // as a number of nodes
+	OutOfService   int // nodes that visits hold
+	Halted         bool
+	HaltMessage    string
+
+	Estimate time.Duration // of one visit
+	ETA      time.Time     // when the last node that is not blocked is settled; zero when none remains
+	Never    string        // why there is no ETA; "" when there is one or none is needed
+}
+
+// Counts is one DaemonSet over its nodes, counted from pods.
+type Counts struct {
+	Name      types.NamespacedName
+	Desired   int // nodes on which it should run
+	Current   int // of those, the ones with a pod
+	Ready     int // of those, the ones with a Ready pod
+	UpToDate  int // nodes whose pod has the revision
+	Available int // of those with a pod, the ones where it is available
+	Failed    int
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// A Reason says why a decision is what it is. The set is closed, documented in
+// docs/concepts/rollout.md, and only ever grows.
+type Reason string
+
+const (
+	// UpToDate: every DaemonSet of the policy is settled on the node.
+	UpToDate Reason = "UpToDate"
+	// Start: the pod is evicted now.
+	Start Reason = "Start"
+	// Settling: a new pod is there and has time left to become available.
+	Settling Reason = "Settling"
+	// Replacing: the old pod is gone or going, and the new one is awaited.
+	Replacing Reason = "Replacing"
+	// WindowShut: no window of the policy is open for the node.
+	WindowShut Reason = "WindowShut"
+	// Frozen: a freeze is in force.
+	Frozen Reason = "Frozen"
+	// TooLateToStart: a visit would not end before the window closes.
+	TooLateToStart Reason = "TooLateToStart"
+	// BudgetSpent: as many nodes are visited as may be.
+	BudgetSpent Reason = "BudgetSpent"
+	// WaveWaiting: an earlier wave is not settled.
+	WaveWaiting Reason = "WaveWaiting"
+	// Soaking: the wave before is settled and is still watched.
+	Soaking Reason = "Soaking"
+	// TopologyBusy: enough domains are visited.
+	TopologyBusy Reason = "TopologyBusy"
+	// NodeBusy: another policy visits the node.
+	NodeBusy Reason = "NodeBusy"
+	// NodeHeld: somebody holds the node.
+	NodeHeld Reason = "NodeHeld"
+	// DaemonSetHeld: somebody holds the DaemonSet, or its update strategy does
+	// not leave its pods to us.
+	DaemonSetHeld Reason = "DaemonSetHeld"
+	// NodeNotReady: the node is not Ready, or is being deleted.
+	NodeNotReady Reason = "NodeNotReady"
+	// WouldNotReturn: an evicted pod would not be created again on the node.
+	WouldNotReturn Reason = "WouldNotReturn"
+	// RevisionNotObserved: the DaemonSet's current revision is not known yet.
+	RevisionNotObserved Reason = "RevisionNotObserved"
+	// StuckTerminating: a pod is still there long after its grace period.
+	StuckTerminating Reason = "StuckTerminating"
+	// DisruptionBudget: the API server refused the eviction.
+	DisruptionBudget Reason = "DisruptionBudget"
+	// Failed: the new pod did not settle.
+	Failed Reason = "Failed"
+	// Halted: more nodes have failed than the policy allows.
+	Halted Reason = "Halted"
+	// Paused: somebody has paused the policy.
+	Paused Reason = "Paused"
+)
+
+// Reasons lists every Reason, in the order in which the documentation has them.
+func Reasons() []Reason {
+	return []Reason{
+		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
+		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, WouldNotReturn,
+		RevisionNotObserved, StuckTerminating, DisruptionBudget, Failed, Halted, Paused,
+	}
+}
