@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// maxFrozen bounds how many openings in a row that a freeze covers are skipped
+// in search of the next one that it does not.
+const maxFrozen = 256
+
+// Calendar is the time of one policy: it is open while one of its windows is
+// and no freeze is in force. The zero Calendar is shut for ever.
+type Calendar struct {
+	// Always stands for a window that never closes. Freezes still count.
+	Always  bool
+	Allows  []Window
+	Freezes []Freeze
+}
+
+// Moment is a calendar at one instant. It may be used from many goroutines.
+type Moment struct {
+	calendar Calendar
+	now      time.Time
+	any      State
+	byNode   *nodeStates // nil when no window has a selector
+}
+
+// nodeStates keeps one state for each set of windows that a node is in.
+type nodeStates struct {
+	mu    sync.Mutex
+	bySet map[uint64]State
+}
+
+// At evaluates the calendar at the given instant.
+func (c Calendar) At(now time.Time) Moment {
+	m := Moment{calendar: c, now: now, any: c.state(now)}
+	for i := range c.Allows {
+		if c.Allows[i].Selector != nil {
+			m.byNode = &nodeStates{bySet: map[uint64]State{}}
+			break
+		}
+	}
+	return m
+}
+
+// Any is the state for some node: open if a node exists, or might, for which
+// the calendar is open.
+func (m Moment) Any() State {
+	return m.any
+}
+
+// For is the state for a node with these labels. A node that no window selects
+// is shut.
+func (m Moment) For(node labels.Set) State {
+	if m.byNode == nil || m.calendar.Always {
+		return m.any
+	}
+	const most = 64 // windows in one set
+	if len(m.calendar.Allows) > most {
+		return m.calendar.For(node).state(m.now)
+	}
+	var set uint64
+	for i := range m.calendar.Allows {
+		if m.calendar.Allows[i].selects(node) {
+			set |= 1 << i
+		}
+	}
+	m.byNode.mu.Lock()
+	defer m.byNode.mu.Unlock()
+	s, ok := m.byNode.bySet[set]
+	if !ok {
+		s = m.calendar.For(node).state(m.now)
+		m.byNode.bySet[set] = s
+	}
+	return s
+}
+
+// For is the calendar for a node with these labels: only the windows that
+// select it.
+func (c Calendar) For(node labels.Set) Calendar {
+	var allows []Window
+	for _, w := range c.Allows {
+		if w.selects(node) {
+			allows = append(allows, w)
+		}
+	}
+	return Calendar{Always: c.Always, Allows: allows, Freezes: c.Freezes}
+}
+
+// NeverCloses reports whether the windows take turns so that, once open at or
+// after the given instant, they stay open further than is followed.
+func (c Calendar) NeverCloses(from time.Time) bool {
+	u := union{allows: c.Allows}
+	r := u.at(from)
+	if !r.open && !r.next.IsZero() {
+		r = u.at(r.next)
+	}
+	return r.endless
+}
+
+// allowed is the merged run of the windows at t.
+func (c Calendar) allowed(t time.Time) run {
+	if c.Always {
+		return run{open: true, always: true}
+	}
+	return union{allows: c.Allows}.at(t)
+}
+
+// frozen is the merged run of the freezes at t. A freeze without times is
+// always in force: what cannot be read is shut.
+func (c Calendar) frozen(t time.Time) run {
+	for i := range c.Freezes {
+		if f := &c.Freezes[i].Window; f.when == nil {
+			return run{open: true, always: true, first: f, last: f}
+		}
+	}
+	return union{freezes: c.Freezes}.at(t)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"iter"
+	"time"
+)
+
+// Wall-clock times are time.Time values in UTC that stand for what a clock in
+// the zone shows. Only this file turns them into instants.
+
+const (
+	// furthest is more than any zone has ever been away from UTC.
+	furthest = 16 * time.Hour
+	// slack covers the largest jump of a wall clock, a day at the date line.
+	slack = 26 * time.Hour
+)
+
+// wallTime is what the clock in loc shows at t.
+func wallTime(t time.Time, loc *time.Location) time.Time {
+	_, offset := t.In(loc).Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// clock maps wall-clock times of a zone to instants. It remembers the last
+// offset, because most ticks of a walk share it.
+type clock struct {
+	loc        *time.Location
+	offset     time.Duration
+	start, end time.Time // where the offset is in force and no time comes twice
+}
+
+// place is where a wall-clock time falls.
+type place struct {
+	at time.Time
+	// floor is a bound: no later wall-clock time falls before it.
+	floor time.Time
+	kind  placeKind
+}
+
+type placeKind string
+
+const (
+	unique placeKind = "unique"
+	twice  placeKind = "twice"
+	gap    placeKind = "gap"
+)
+
+// instant maps the wall-clock time w by RFC 5545, section 3.3.5: a time that
+// comes twice is the first, one that does not exist is read with the offset in
+// force before the gap.
+func (c *clock) instant(w time.Time) place {
+	if at := w.Add(-c.offset); !c.start.IsZero() && !at.Before(c.start) && at.Before(c.end) {
+		return place{at: at, floor: at, kind: unique}
+	}
+	return c.search(w)
+}
+
+// search walks the offsets in force around w in order of time, so that the
+// first one in which w exists is found first.
+func (c *clock) search(w time.Time) place {
+	probe := w.Add(-furthest).In(c.loc)
+	for {
+		offset, _, end := periodAt(probe)
+		at := w.Add(-offset)
+		if end.IsZero() {
+			return place{at: at, floor: at, kind: unique}
+		}
+		next, nextStart, nextEnd := periodAt(end)
+		again := w.Add(-next)
+		switch {
+		case at.Before(end) && again.Before(end):
+			c.remember(offset, probe, end)
+			return place{at: at, floor: at, kind: unique}
+		case at.Before(end) && (nextEnd.IsZero() || again.Before(nextEnd)):
+			return place{at: at, floor: at, kind: twice}
+		case at.Before(end):
+			return place{at: at, floor: at, kind: unique}
+		case again.Before(nextStart):
+			return place{at: at, floor: end, kind: gap}
+		}
+		probe = end
+	}
+}
+
+// remember keeps an offset for the times well inside its period: near its
+// start a wall-clock time may have been shown before.
+func (c *clock) remember(offset time.Duration, probe, end time.Time) {
+	_, start, _ := periodAt(probe)
+	if start.IsZero() {
+		start = probe
+	}
+	c.offset, c.start, c.end = offset, start.Add(slack), end.Add(-slack)
+}
+
+// periodAt is the offset in force at t and its bounds; a zero bound is none.
+func periodAt(t time.Time) (offset time.Duration, start, end time.Time) {
+	_, seconds := t.Zone()
+	start, end = t.ZoneBounds()
+	return time.Duration(seconds) * time.Second, start, end
+}
+
+// starts yields the instants at which the window opens, in order: every one
+// from the given instant on, and some before it. It ends when the schedule has
+// no tick in five years.
+//
+// Ticks in a gap fall behind ticks that are later on the wall clock. They are
+// held back until a bound shows that nothing earlier can follow.
+func (r *recurring) starts(from time.Time) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		c := clock{loc: r.loc}
+		var held []time.Time
+		for w := r.schedule.Next(wallTime(from, r.loc).Add(-slack)); !w.IsZero(); w = r.schedule.Next(w) {
+			p := c.instant(w)
+			for len(held) > 0 && held[0].Before(p.floor) {
+				if !yield(held[0]) {
+					return
+				}
+				held = held[1:]
+			}
+			if p.at.After(p.floor) {
+				held = append(held, p.at)
+			} else if !yield(p.at) {
+				return
+			}
+		}
+		for _, at := range held {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	day = 24 * time.Hour
+	// judgedYears is how much of a schedule is looked at when it is read: three
+	// leap days, every weekday on every date.
+	judgedYears = 12
+	// maxTicks bounds the work of one answer: the openings in the longest
+	// merged run and around it.
+	maxTicks = 1000
+)
+
+// pattern is how the ticks of a schedule lie on the wall clock.
+type pattern struct {
+	perDay      int           // ticks on a day that has any
+	first, last time.Duration // of such a day
+	gapInDay    time.Duration // widest between two ticks of a day
+	days        []time.Time
+}
+
+// fits refuses a duration that makes the schedule a window that never closes,
+// or one that is too costly to follow.
+func fits(s *cron.SpecSchedule, d time.Duration) FieldError {
+	p := patternOf(s)
+	if d >= p.widestGap() {
+		return FieldError{"duration", fmt.Sprintf("%s reaches the next opening every time, so it never closes: shorten it, or say windows: [always]", d)}
+	}
+	if n := p.ticksToFollow(d); n > maxTicks {
+		return FieldError{"schedule", fmt.Sprintf("opens %d times a day, too often to follow for %s: write fewer and longer openings", p.perDay, d)}
+	}
+	return FieldError{}
+}
+
+func patternOf(s *cron.SpecSchedule) pattern {
+	p := pattern{first: -1}
+	for h := range 24 {
+		for m := range 60 {
+			if s.Hour&(1<<h) == 0 || s.Minute&(1<<m) == 0 {
+				continue
+			}
+			at := time.Duration(h)*time.Hour + time.Duration(m)*time.Minute
+			if p.first < 0 {
+				p.first = at
+			} else {
+				p.gapInDay = max(p.gapInDay, at-p.last)
+			}
+			p.last = at
+		}
+	}
+	p.perDay = bits.OnesCount64(s.Hour&(1<<24-1)) * bits.OnesCount64(s.Minute&(1<<60-1))
+	p.days = matchingDays(s)
+	return p
+}
+
+func matchingDays(s *cron.SpecSchedule) []time.Time {
+	midnight := *s
+	midnight.Hour, midnight.Minute = 1, 1
+	var found []time.Time
+	end := anchor.AddDate(judgedYears, 0, 0)
+	for d := midnight.Next(anchor.Add(-time.Second)); !d.IsZero() && d.Before(end); d = midnight.Next(d) {
+		found = append(found, d)
+	}
+	return found
+}
+
+// overnight is the time from the last tick of one day to the first of the next.
+func (p pattern) overnight(i int) time.Duration {
+	return p.days[i+1].Sub(p.days[i]) - (p.last - p.first)
+}
+
+func (p pattern) widestGap() time.Duration {
+	widest := p.gapInDay
+	for i := range len(p.days) - 1 {
+		widest = max(widest, p.overnight(i))
+	}
+	return widest
+}
+
+// ticksToFollow is how many ticks one answer may have to look at.
+func (p pattern) ticksToFollow(d time.Duration) int {
+	around := (int(d/day) + 4) * p.perDay
+	if p.gapInDay > d {
+		return around // a run breaks within the day
+	}
+	chain, longest := 1, 1
+	for i := range len(p.days) - 1 {
+		if p.overnight(i) > d {
+			chain = 0
+		}
+		chain++
+		longest = max(longest, chain)
+	}
+	return around + longest*p.perDay
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Explain says in one line why the calendar is open or shut, in the time zone
+// of the window it is about:
+//
+//	weeknights opened 22:00 CET, closes 04:00; freeze year-end begins 00:00: effective close 00:00
+func (s State) Explain() string {
+	switch {
+	case s.Frozen:
+		return s.explainFrozen()
+	case s.Open:
+		return s.explainOpen()
+	case s.windows == 0:
+		return "shut: no window covers it"
+	case s.next == nil:
+		return "shut: no window opens again"
+	}
+	p := printer{now: s.now, loc: s.next.Location()}
+	return fmt.Sprintf("shut: %s opens %s", s.next.Name, p.time(s.NextOpen))
+}
+
+func (s State) explainOpen() string {
+	p := printer{now: s.now, loc: s.location()}
+	var b strings.Builder
+	if s.always {
+		b.WriteString("always open")
+	} else {
+		fmt.Fprintf(&b, "%s opened %s, ", s.allow.first.Name, p.time(s.allow.start))
+		if s.allow.last != s.allow.first {
+			b.WriteString(s.allow.last.Name + " ")
+		}
+		fmt.Fprintf(&b, "closes %s", p.time(s.allow.end))
+	}
+	if f := s.freeze; !f.next.IsZero() && f.next.Equal(s.Close) {
+		fmt.Fprintf(&b, "; freeze %s begins %s: effective close %s", f.opener.Name, p.time(f.next), p.time(s.Close))
+	}
+	return b.String()
+}
+
+func (s State) explainFrozen() string {
+	p := printer{now: s.now, loc: s.location()}
+	var b strings.Builder
+	fmt.Fprintf(&b, "frozen by %s", s.freeze.first.Name)
+	if s.reason != "" {
+		fmt.Fprintf(&b, " (%s)", s.reason)
+	}
+	switch {
+	case s.freeze.end.IsZero():
+		b.WriteString(" for ever")
+	default:
+		fmt.Fprintf(&b, " until %s", p.time(s.freeze.end))
+	}
+	switch {
+	case s.next != nil:
+		fmt.Fprintf(&b, "; %s opens %s", s.next.Name, p.time(s.NextOpen))
+	case s.NextOpen.IsZero():
+		b.WriteString("; no window opens again")
+	}
+	return b.String()
+}
+
+// location is the zone of the window or freeze that decides.
+func (s State) location() *time.Location {
+	switch {
+	case s.Frozen:
+		return s.freeze.first.Location()
+	case s.allow.first != nil:
+		return s.allow.first.Location()
+	case s.freeze.opener != nil:
+		return s.freeze.opener.Location()
+	}
+	return time.UTC
+}
+
+// printer writes the times of one line. A time within a day of now needs no
+// date, and the zone is said once until it changes.
+type printer struct {
+	now  time.Time
+	loc  *time.Location
+	zone string
+}
+
+func (p *printer) time(t time.Time) string {
+	t = t.In(p.loc)
+	layout := "2006-01-02 15:04"
+	if d := t.Sub(p.now).Abs(); d < day {
+		layout = "15:04"
+	}
+	if t.Second() != 0 || t.Nanosecond() != 0 {
+		layout += ":05"
+	}
+	s := t.Format(layout)
+	if zone := t.Format("MST"); zone != p.zone {
+		p.zone = zone
+		s += " " + zone
+	}
+	return s
+}

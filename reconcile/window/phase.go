@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// phase is a span [from, until) in which a window does not change.
+type phase struct {
+	open bool
+	// from is the start of the merged run when open. When shut it may be later
+	// than the last close: it is as far back as was looked.
+	from time.Time
+	// end of the merged run when open.
+	end time.Time
+	// next is when the following run starts; zero is never.
+	next time.Time
+}
+
+// until is when the phase ends; zero is never.
+func (p phase) until() time.Time {
+	if p.open {
+		return p.end
+	}
+	return p.next
+}
+
+// contains reports whether the phase still answers for t.
+func (p phase) contains(t time.Time) bool {
+	until := p.until()
+	return !t.Before(p.from) && (until.IsZero() || t.Before(until))
+}
+
+func (o oneOff) phase(t time.Time) phase {
+	switch {
+	case t.Before(o.start):
+		return phase{next: o.start}
+	case t.Before(o.end):
+		return phase{open: true, from: o.start, end: o.end}
+	}
+	return phase{from: o.end}
+}
+
+// phase looks back far enough to find the start of the run that holds t: once
+// over the length of a window and a day, and twice as far each time windows
+// touch all the way.
+func (r *recurring) phase(t time.Time) phase {
+	if p, ok := r.memo.at(t); ok {
+		return p
+	}
+	const furthestBack = judgedYears * 366 * day
+	back := r.duration + day
+	for {
+		from := t.Add(-back)
+		p := r.scan(from, t)
+		if !p.open || !p.from.Add(-r.duration).Before(from) || back > furthestBack {
+			r.memo.keep(p)
+			return p
+		}
+		back *= 2
+	}
+}
+
+// scan merges the openings from the given instant on until it knows the phase
+// at t.
+func (r *recurring) scan(from, t time.Time) phase {
+	var start, end time.Time // of the run so far; end is zero before the first
+	var next time.Time
+	for s := range r.starts(from) {
+		if !end.IsZero() && !s.After(end) {
+			end = s.Add(r.duration)
+			continue
+		}
+		if s.After(t) || (!end.IsZero() && t.Before(end)) {
+			next = s
+			break
+		}
+		start, end = s, s.Add(r.duration)
+	}
+	if !end.IsZero() && t.Before(end) {
+		return phase{open: true, from: start, end: end, next: next}
+	}
+	known := from.Add(r.duration)
+	if end.After(known) {
+		known = end
+	}
+	return phase{from: known, next: next}
+}
+
+// memo keeps the last phases of one window. They are facts about the schedule,
+// so that what is found in it is what would be computed.
+type memo struct {
+	slots [4]atomic.Pointer[phase]
+	turn  atomic.Uint32
+}
+
+func (m *memo) at(t time.Time) (phase, bool) {
+	for i := range m.slots {
+		if p := m.slots[i].Load(); p != nil && p.contains(t) {
+			return *p, true
+		}
+	}
+	return phase{}, false
+}
+
+func (m *memo) keep(p phase) {
+	m.slots[m.turn.Add(1)%uint32(len(m.slots))].Store(&p)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import "time"
+
+// maxJoins bounds how far windows that take turns are followed. A run that is
+// longer is said to close where the search stopped: too early, never too late.
+const maxJoins = 256
+
+// union is several windows, or several freezes, taken as one.
+type union struct {
+	allows  []Window
+	freezes []Freeze
+}
+
+func (u union) size() int { return len(u.allows) + len(u.freezes) }
+
+func (u union) member(i int) *Window {
+	if i < len(u.allows) {
+		return &u.allows[i]
+	}
+	return &u.freezes[i-len(u.allows)].Window
+}
+
+// run is what a union is at an instant.
+type run struct {
+	open bool
+	// always: open at every instant, with neither start nor end.
+	always bool
+	// start and end of the merged run when open.
+	start, end time.Time
+	// first began the run and last ends it, when open.
+	first, last *Window
+	// next is when the following run starts and opener what starts it; zero is never.
+	next   time.Time
+	opener *Window
+	// endless: the search gave up before it found the end.
+	endless bool
+}
+
+// at finds the merged run that holds t and the run that follows.
+func (u union) at(t time.Time) run {
+	r := u.openAt(t)
+	edge := t
+	if r.open {
+		r = u.extendBack(u.extend(r))
+		edge = r.end
+	}
+	for i := range u.size() {
+		w := u.member(i)
+		if next := w.phase(edge).next; !next.IsZero() && (r.next.IsZero() || next.Before(r.next)) {
+			r.next, r.opener = next, w
+		}
+	}
+	return r
+}
+
+// openAt unites the runs that hold t.
+func (u union) openAt(t time.Time) run {
+	var r run
+	for i := range u.size() {
+		w := u.member(i)
+		p := w.phase(t)
+		if !p.open {
+			continue
+		}
+		if !r.open || p.from.Before(r.start) {
+			r.start, r.first = p.from, w
+		}
+		if !r.open || p.end.After(r.end) {
+			r.end, r.last = p.end, w
+		}
+		r.open = true
+	}
+	return r
+}
+
+// extend follows windows that are open when the run would end.
+func (u union) extend(r run) run {
+	if u.size() < 2 {
+		return r // the run of a single window is merged already
+	}
+	for range maxJoins {
+		n := u.openAt(r.end)
+		if !n.open {
+			return r
+		}
+		r.end, r.last = n.end, n.last
+	}
+	r.endless = true
+	return r
+}
+
+// extendBack follows windows that are open, or just closing, when the run starts.
+func (u union) extendBack(r run) run {
+	if u.size() < 2 {
+		return r
+	}
+	for range maxJoins {
+		n := u.openAt(r.start.Add(-1))
+		if !n.open {
+			return r
+		}
+		r.start, r.first = n.start, n.first
+	}
+	return r
+}
