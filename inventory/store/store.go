@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// ErrStale says that the state has changed since it was loaded: nothing that
+// was decided from it may be done.
+var ErrStale = errors.New("the state changed since it was loaded")
+
+// State is what an instance remembers. The zero State is that of an instance
+// that has never run.
+type State struct {
+	Inventory inventory.Set
+	Ledger    rollout.Ledger
+	// Record is a JSON value that readers of the state may want, such as the
+	// commit in force. The store only keeps it. Empty means none.
+	Record json.RawMessage
+}
+
+// Store loads and saves the state of one instance. It may be used by several
+// goroutines.
+type Store struct {
+	configMaps corev1client.ConfigMapInterface
+	instance   inventory.Instance
+
+	mu sync.Mutex
+	// seen holds the ConfigMaps as they were last loaded or saved, by name.
+	seen map[string]*corev1.ConfigMap
+}
+
+// New returns the store of an instance.
+func New(client kubernetes.Interface, instance inventory.Instance) *Store {
+	return &Store{
+		configMaps: client.CoreV1().ConfigMaps(instance.Namespace),
+		instance:   instance,
+		seen:       map[string]*corev1.ConfigMap{},
+	}
+}
+
+// Load reads the state. ConfigMaps that do not exist are an empty state.
+func (s *Store) Load(ctx context.Context) (State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var state State
+	seen := map[string]*corev1.ConfigMap{}
+	for _, page := range pages {
+		name := page.name(s.instance)
+		cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return State{}, fmt.Errorf("read %s: %w", s.describe(name), err)
+		}
+		if err := page.decode(cm, s.instance, &state); err != nil {
+			return State{}, fmt.Errorf("%s: %w", s.describe(name), err)
+		}
+		seen[name] = cm
+	}
+	s.seen = seen
+	return state, nil
+}
+
+// Save writes the ConfigMaps whose content differs from what was last loaded or
+// saved. It writes the inventory first: an object that is tracked too early
+// does no harm, one that is tracked too late is lost.
+func (s *Store) Save(ctx context.Context, state State) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, page := range pages {
+		name := page.name(s.instance)
+		want, err := page.encode(s.instance, state)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.describe(name), err)
+		}
+		if err := s.write(ctx, name, want); err != nil {
+			return fmt.Errorf("write %s: %w", s.describe(name), err)
+		}
+	}
+	return nil
+}
+
+// write creates or updates one ConfigMap, unless it already is as wanted.
+func (s *Store) write(ctx context.Context, name string, want content) error {
+	seen := s.seen[name]
+	if seen == nil && want.empty() || seen != nil && want.equals(seen) {
+		return nil
+	}
+	var (
+		written *corev1.ConfigMap
+		err     error
+	)
+	if seen == nil {
+		written, err = s.configMaps.Create(ctx, want.onto(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.instance.Namespace},
+		}), metav1.CreateOptions{FieldManager: inventory.FieldManager})
+	} else {
+		written, err = s.configMaps.Update(ctx, want.onto(seen.DeepCopy()), metav1.UpdateOptions{FieldManager: inventory.FieldManager})
+	}
+	switch {
+	case err == nil:
+		s.seen[name] = written
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), seen != nil && apierrors.IsNotFound(err):
+		return ErrStale
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("namespace %s does not exist", s.instance.Namespace)
+	}
+	return err
+}
+
+func (s *Store) describe(name string) string {
+	return "ConfigMap/" + s.instance.Namespace + "/" + name
+}
+
+// content is what a ConfigMap is to hold.
+type content struct {
+	labels map[string]string
+	data   map[string]string
+	binary map[string][]byte
+}
+
+func (c content) empty() bool { return len(c.data) == 0 && len(c.binary) == 0 }
+
+func (c content) equals(cm *corev1.ConfigMap) bool {
+	for key, value := range c.labels {
+		if cm.Labels[key] != value {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(c.data, cm.Data) && equality.Semantic.DeepEqual(c.binary, cm.BinaryData)
+}
+
+func (c content) onto(cm *corev1.ConfigMap) *corev1.ConfigMap {
+	cm.Data, cm.BinaryData = c.data, c.binary
+	if cm.Labels == nil {
+		cm.Labels = map[string]string{}
+	}
+	for key, value := range c.labels {
+		cm.Labels[key] = value
+	}
+	return cm
+}
