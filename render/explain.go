@@ -25,7 +25,17 @@ func (g *graph) explain(root string, cause error) error {
 	if err := g.duplicate(cause); err != nil {
 		return err
 	}
-	return fmt.Errorf("%s: %s", root, g.redact(oneLine(cause)))
+	dir := root
+	if at := recursed.FindAllStringSubmatch(cause.Error(), -1); at != nil {
+		dir, _ = inTree(at[len(at)-1][1])
+	}
+	where := dir
+	if !g.plain || dir != root {
+		if file, err := g.kustomizationFile(dir); err == nil && file != "" {
+			where = file
+		}
+	}
+	return inFile(where, "", errors.New(g.redact(oneLine(cause))))
 }
 
 // checkManifest looks for what makes a file unreadable as manifests.
@@ -81,7 +91,11 @@ func (g *graph) documents(file string) ([]document, error) {
 		case len(n.Content) == 0 || n.Content[0].Tag == yaml.NodeTagNull:
 			continue // a document of comments
 		}
-		docs = append(docs, read(n.Content[0]))
+		d := read(n.Content[0])
+		if d.kind == "Secret" {
+			g.keepSecretObject(n.Content[0])
+		}
+		docs = append(docs, d)
 	}
 }
 
@@ -182,6 +196,9 @@ func unreadable(err error) error {
 	return errors.New(oneLine(err))
 }
 
+// recursed is how kustomize says which base an error is in.
+var recursed = regexp.MustCompile(`recursed (?:accumulation of|merging from) path '([^']*)': `)
+
 // What kustomize wraps around its errors and nobody can use.
 var noise = []struct {
 	re   *regexp.Regexp
@@ -190,10 +207,9 @@ var noise = []struct {
 	{regexp.MustCompile("(?s) with config: `.*?`(: |$)"), ": "},    // quotes a generator's literals
 	{regexp.MustCompile(`(?s)in object .*`), "in an object"},       // quotes the object
 	{regexp.MustCompile(`(?s)\[patch: ".*"\]`), "an inline patch"}, // quotes the patch
-	{regexp.MustCompile(`accumulation err='[^']*(?:'[^']*'[^']*)*': `), ""},
-	{regexp.MustCompile(`accumulating (resources|components): `), ""},
-	{regexp.MustCompile(`accumulateDirectory: `), ""},
-	{regexp.MustCompile(`recursed (accumulation|merging) (of|from) path '([^']*)': `), "$3: "},
+	{regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': [^']*` + errDirectory.Error() + `': `), ""},
+	{regexp.MustCompile(`accumulating (resources|components): |accumulateDirectory: |trouble configuring builtin `), ""},
+	{recursed, ""},
 	{regexp.MustCompile(`\.?\[no(Grp|Ver|Ns)\]`), ""},
 	{regexp.MustCompile(mount + `/?`), ""},
 	{regexp.MustCompile(`\s+`), " "},

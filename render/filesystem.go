@@ -22,7 +22,10 @@ const mount = "/repository"
 // maxFile bounds one file; the API server takes no object near this size.
 const maxFile = 16 << 20
 
-var errReadOnly = errors.New("the tree is read-only")
+var (
+	errReadOnly  = errors.New("the tree is read-only")
+	errDirectory = errors.New("is a directory")
+)
 
 // filesystem shows a tree to kustomize. Reads are remembered, so that a build
 // sees one state of each file, and fail once the build is given up.
@@ -68,7 +71,7 @@ func readFile(tree fs.FS, name string) ([]byte, error) {
 	if info, err := file.Stat(); err != nil {
 		return nil, reason(err)
 	} else if info.IsDir() {
-		return nil, errors.New("is a directory")
+		return nil, errDirectory
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {

@@ -27,15 +27,16 @@ const (
 type graph struct {
 	fsys    *filesystem
 	visits  map[string]int // by directory: kustomizations that building it visits
-	files   []string       // files named under resources, in the order found
-	plain   bool           // the root has no kustomization file of its own
-	origins bool           // the root asks for origin annotations itself
-	secrets []string       // values of secretGenerator literals; no error may show them
+	roles   map[string]role
+	files   []string // files named under resources, in the order found
+	plain   bool     // the root has no kustomization file of its own
+	origins bool     // the root asks for origin annotations itself
+	secrets []string // values of secretGenerator literals; no error may show them
 }
 
 // explore reads the graph below root.
 func explore(fsys *filesystem, root string) (*graph, error) {
-	g := &graph{fsys: fsys, visits: map[string]int{}}
+	g := &graph{fsys: fsys, visits: map[string]int{}, roles: map[string]role{}}
 	info, err := fsys.stat(root)
 	switch {
 	case err != nil:
@@ -146,6 +147,18 @@ func (g *graph) parse(file string) (*types.Kustomization, error) {
 	if field, why := refusal(&k); field != "" {
 		return nil, inFile(file, field, errors.New(why))
 	}
+	fixed := k
+	fixed.FixKustomization()
+	if fixed.CheckEmpty() != nil {
+		return nil, inFile(file, "", errors.New("is empty"))
+	}
+	if problems := fixed.EnforceFields(); len(problems) > 0 {
+		return nil, inFile(file, "", errors.New(problems[0]))
+	}
+	g.roles[path.Dir(file)] = resource
+	if fixed.Kind == types.ComponentKind {
+		g.roles[path.Dir(file)] = component
+	}
 	return &k, nil
 }
 
@@ -173,10 +186,16 @@ func (g *graph) follow(ref reference, dir string, above []string) (visits int, e
 		return 0, fmt.Errorf("%s: is more than %d bases deep", target, maxDepth)
 	}
 	visits, err = g.visit(target, above)
-	if _, ok := errors.AsType[located](err); err != nil && !ok {
+	_, ok := errors.AsType[located](err)
+	switch {
+	case ok:
+		return 0, err
+	case err != nil:
 		return 0, fmt.Errorf("%s: %w", target, err)
+	case g.roles[target] != ref.role:
+		return 0, fmt.Errorf("%s: is a %s: list it under %ss", target, g.roles[target], g.roles[target])
 	}
-	return visits, err
+	return visits, nil
 }
 
 // resolve maps a reference to a path of the tree.
@@ -204,7 +223,11 @@ func (g *graph) checkFile(ref reference, target string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", target, err)
 	}
-	if ref.role == payload {
+	switch ref.role {
+	case payload:
+		return nil
+	case secret:
+		g.keepSecret(string(data))
 		return nil
 	}
 	if err := checkAliases(data); err != nil {

@@ -3,7 +3,9 @@
 package render
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -60,6 +62,9 @@ func (g *graph) pluginConfigs(dir, entry string) ([]*kresource.Resource, error) 
 		return nil, err
 	}
 	data, err := g.fsys.load(target)
+	if errors.Is(err, errDirectory) {
+		return nil, fmt.Errorf("%s: %w: name a file", target, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", target, err)
 	}
@@ -91,15 +96,19 @@ func (g *graph) plugin(field string, config *kresource.Resource, refs *reference
 	if err != nil {
 		return fmt.Errorf("%s: is not a mapping", kind)
 	}
-	for key, value := range folded(m) {
-		at := field + "." + key
+	fields, data := folded(m), payload
+	if kind == "SecretGenerator" {
+		data = secret
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		value, at := fields[key], field+"."+key
 		switch key {
 		case "path", "targetfilepath", "paths":
 			refs.each(at, manifest, texts(value))
 		case "env", "envs":
-			refs.each(at, payload, texts(value))
+			refs.each(at, data, texts(value))
 		case "files":
-			refs.pairs(field, types.KvPairSources{FileSources: texts(value)})
+			refs.pairs(field, data, types.KvPairSources{FileSources: texts(value)})
 		case "replacements":
 			list, _ := value.([]any)
 			for _, r := range list {
@@ -107,7 +116,7 @@ func (g *graph) plugin(field string, config *kresource.Resource, refs *reference
 				refs.each(at, manifest, texts(folded(r)["path"]))
 			}
 		case "literals":
-			if err := g.keepSecret(texts(value)); err != nil {
+			if err := g.keepLiterals(texts(value)); err != nil {
 				return fmt.Errorf("%s: literals: %w", kind, err)
 			}
 		}

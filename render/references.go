@@ -17,6 +17,7 @@ const (
 	component role = "component" // a base that changes its includer
 	manifest  role = "manifest"  // a YAML file: patch, configuration, schema
 	payload   role = "payload"   // a file whose bytes are data
+	secret    role = "secret"    // a payload that no error may show
 )
 
 func (r role) isBase() bool { return r == resource || r == component }
@@ -33,6 +34,7 @@ type reference struct {
 func (g *graph) references(file string, k *types.Kustomization) ([]reference, error) {
 	var refs referenceList
 	refs.each("resources", resource, k.Resources)
+	//lint:ignore SA1019 kustomize still reads it, so it is fenced
 	refs.each("bases", resource, k.Bases)
 	refs.each("components", component, k.Components)
 	refs.each("crds", manifest, k.Crds)
@@ -40,9 +42,11 @@ func (g *graph) references(file string, k *types.Kustomization) ([]reference, er
 	for i, p := range k.Patches {
 		refs.patch(fmt.Sprintf("patches[%d]", i), p)
 	}
+	//lint:ignore SA1019 kustomize still reads it, so it is fenced
 	for i, p := range k.PatchesJson6902 {
 		refs.patch(fmt.Sprintf("patchesJson6902[%d]", i), p)
 	}
+	//lint:ignore SA1019 kustomize still reads it, so it is fenced
 	for i, p := range k.PatchesStrategicMerge {
 		refs.pathOrInline(fmt.Sprintf("patchesStrategicMerge[%d]", i), string(p))
 	}
@@ -50,12 +54,12 @@ func (g *graph) references(file string, k *types.Kustomization) ([]reference, er
 		refs.add(fmt.Sprintf("replacements[%d].path", i), manifest, r.Path)
 	}
 	for i, c := range k.ConfigMapGenerator {
-		refs.pairs(fmt.Sprintf("configMapGenerator[%d]", i), c.KvPairSources)
+		refs.pairs(fmt.Sprintf("configMapGenerator[%d]", i), payload, c.KvPairSources)
 	}
 	for i, s := range k.SecretGenerator {
 		field := fmt.Sprintf("secretGenerator[%d]", i)
-		refs.pairs(field, s.KvPairSources)
-		if err := g.keepSecret(s.LiteralSources); err != nil {
+		refs.pairs(field, secret, s.KvPairSources)
+		if err := g.keepLiterals(s.LiteralSources); err != nil {
 			return nil, inFile(file, field+".literals", err)
 		}
 	}
@@ -103,15 +107,15 @@ func (l *referenceList) pathOrInline(field, text string) {
 }
 
 // pairs takes the files of a generator, which may be written key=path.
-func (l *referenceList) pairs(field string, p types.KvPairSources) {
+func (l *referenceList) pairs(field string, r role, p types.KvPairSources) {
 	for i, source := range p.FileSources {
 		if _, target, ok := strings.Cut(source, "="); ok {
 			source = target
 		}
-		l.list = append(l.list, reference{field: fmt.Sprintf("%s.files[%d]", field, i), target: source, role: payload})
+		l.list = append(l.list, reference{field: fmt.Sprintf("%s.files[%d]", field, i), target: source, role: r})
 	}
-	l.each(field+".envs", payload, p.EnvSources)
-	l.add(field+".env", payload, p.EnvSource)
+	l.each(field+".envs", r, p.EnvSources)
+	l.add(field+".env", r, p.EnvSource)
 }
 
 // isInline tells a document from a path.

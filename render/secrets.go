@@ -5,26 +5,52 @@ package render
 import (
 	"fmt"
 	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// keepSecret remembers values that no error may show.
-func (g *graph) keepSecret(literals []string) error {
+// keepLiterals remembers the values of key=value pairs. Kustomize quotes a
+// pair that it cannot split, so that is refused here.
+func (g *graph) keepLiterals(literals []string) error {
 	for i, l := range literals {
 		key, value, ok := strings.Cut(l, "=")
 		if !ok || key == "" {
 			return fmt.Errorf("entry %d is not key=value", i)
 		}
-		g.secrets = append(g.secrets, strings.Trim(value, `"'`))
+		g.keepSecret(strings.Trim(value, `"'`))
 	}
 	return nil
 }
 
-// redact hides the values of secrets that found their way into text.
+// keepSecret remembers text that no error may show, its lines and their values.
+func (g *graph) keepSecret(text string) {
+	const shortest = 3 // anything shorter would be found in every sentence
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		_, value, _ := strings.Cut(line, "=")
+		for _, s := range []string{line, value} {
+			if len(s) >= shortest {
+				g.secrets = append(g.secrets, s)
+			}
+		}
+	}
+}
+
+// keepSecretObject remembers the values of a Secret written as a manifest.
+func (g *graph) keepSecretObject(n *yaml.Node) {
+	for _, field := range []string{"data", "stringData"} {
+		if m := child(n, field); m != nil {
+			for i := 1; i < len(m.Content); i += 2 {
+				g.keepSecret(text(m.Content[i]))
+			}
+		}
+	}
+}
+
+// redact hides secrets that found their way into text.
 func (g *graph) redact(text string) string {
 	for _, s := range g.secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "***")
-		}
+		text = strings.ReplaceAll(text, s, "***")
 	}
 	return text
 }
