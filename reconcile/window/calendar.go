@@ -92,15 +92,19 @@ func (c Calendar) For(node labels.Set) Calendar {
 	return Calendar{Always: c.Always, Allows: allows, Freezes: c.Freezes}
 }
 
-// NeverCloses reports whether the windows take turns so that, once open at or
-// after the given instant, they stay open further than is followed.
+// NeverCloses reports whether windows that are for every node take turns so
+// that, open at the given instant or next, they never close.
 func (c Calendar) NeverCloses(from time.Time) bool {
-	u := union{allows: c.Allows}
-	r := u.at(from)
-	if !r.open && !r.next.IsZero() {
-		r = u.at(r.next)
+	var u union
+	for _, w := range c.Allows {
+		if w.Selector == nil {
+			u.allows = append(u.allows, w)
+		}
 	}
-	return r.endless
+	if r := u.at(from); !r.open {
+		from = r.next
+	}
+	return !from.IsZero() && u.endless(from)
 }
 
 // allowed is the merged run of the windows at t.

@@ -4,9 +4,14 @@ package window
 
 import "time"
 
-// maxJoins bounds how far windows that take turns are followed. A run that is
-// longer is said to close where the search stopped: too early, never too late.
-const maxJoins = 256
+const (
+	// maxJoins bounds how far windows that take turns are followed. A run that
+	// is longer is said to close where the search stopped: too early, never too
+	// late.
+	maxJoins = 64
+	// endlessJoins in a row are taken for windows that never close together.
+	endlessJoins = 1000
+)
 
 // union is several windows, or several freezes, taken as one.
 type union struct {
@@ -35,8 +40,6 @@ type run struct {
 	// next is when the following run starts and opener what starts it; zero is never.
 	next   time.Time
 	opener *Window
-	// endless: the search gave up before it found the end.
-	endless bool
 }
 
 // at finds the merged run that holds t and the run that follows.
@@ -84,12 +87,23 @@ func (u union) extend(r run) run {
 	for range maxJoins {
 		n := u.openAt(r.end)
 		if !n.open {
-			return r
+			break
 		}
 		r.end, r.last = n.end, n.last
 	}
-	r.endless = true
 	return r
+}
+
+// endless reports whether the run that holds t has no end worth waiting for.
+func (u union) endless(t time.Time) bool {
+	for range endlessJoins {
+		n := u.openAt(t)
+		if !n.open {
+			return false
+		}
+		t = n.end
+	}
+	return true
 }
 
 // extendBack follows windows that are open, or just closing, when the run starts.
@@ -100,7 +114,7 @@ func (u union) extendBack(r run) run {
 	for range maxJoins {
 		n := u.openAt(r.start.Add(-1))
 		if !n.open {
-			return r
+			break
 		}
 		r.start, r.first = n.start, n.first
 	}

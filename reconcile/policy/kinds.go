@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"lamplighter.dev/reconcile/window"
+)
+
+// always in a list of windows is any time.
+const always = "always"
+
+// windowEntry is a MaintenanceWindow while references are resolved.
+type windowEntry struct {
+	MaintenanceWindow
+	subject subject
+	valid   bool // its times can be used
+}
+
+// freezeEntry is a Freeze while references are resolved.
+type freezeEntry struct {
+	Freeze
+	subject  subject
+	valid    bool
+	policies []reference
+}
+
+// upgradeEntry is an UpgradePolicy while references are resolved.
+type upgradeEntry struct {
+	UpgradePolicy
+	subject    subject
+	daemonSets []daemonSetReference
+	windows    []reference
+}
+
+// daemonSetReference is one entry of spec.daemonSets: a name or a selector.
+type daemonSetReference struct {
+	path, namespace, name string
+	selector              labels.Selector
+}
+
+func readWindow(h header, d Document) windowEntry {
+	w, ok := readTimes(h.name, h.spec)
+	selector, selectorOK := readSelector(h.spec, "nodeSelector")
+	examples := readExamples(h.spec)
+	h.spec.done()
+	w.Selector = selector
+	if ok {
+		verify(h.subject, w, examples)
+	}
+	return windowEntry{
+		MaintenanceWindow: MaintenanceWindow{Name: h.name, Window: w, Source: d},
+		subject:           h.subject, valid: ok && selectorOK,
+	}
+}
+
+func readFreeze(h header, d Document) freezeEntry {
+	w, ok := readTimes(h.name, h.spec)
+	e := freezeEntry{subject: h.subject, valid: ok}
+	e.Name, e.Source = h.name, d
+	e.Freeze.Freeze = window.Freeze{Window: w, Reason: h.spec.text("reason")}
+	e.Scope = oneOf(h.spec, "scope", Upgrades, Everything)
+	e.policies = h.spec.references("policies")
+	switch {
+	case h.spec.has("policies") && len(e.policies) == 0:
+		h.spec.errorf("policies", "names no policy: drop it to freeze all of them")
+	case e.Scope == Everything && len(e.policies) > 0:
+		h.spec.errorf("policies", "cannot limit a freeze of scope Everything, which covers every object: drop it, or say scope: Upgrades")
+	}
+	examples := readExamples(h.spec)
+	h.spec.done()
+	if ok {
+		verify(h.subject, w, examples)
+	}
+	return e
+}
+
+func readUpgrade(h header, d Document) upgradeEntry {
+	s := h.spec
+	e := upgradeEntry{subject: h.subject}
+	e.UpgradePolicy = UpgradePolicy{
+		Name:               h.name,
+		Templates:          oneOf(s, "templates", OnWindow, Immediately),
+		MaxUnavailable:     readMaxUnavailable(s),
+		MinReadySeconds:    int32(s.number("minReadySeconds", 30, limits{0, math.MaxInt32})),
+		ReadyTimeout:       s.duration("readyTimeout", 10*time.Minute),
+		TerminationTimeout: s.duration("terminationTimeout", 5*time.Minute),
+		VisitDuration:      s.duration("visitDuration", 5*time.Minute),
+		MaxFailures:        int(s.number("maxFailures", 0, limits{0, math.MaxInt32})),
+		OnFailure:          oneOf(s, "onFailure", Halt, Revert),
+		Source:             d,
+	}
+	e.daemonSets = readDaemonSets(s)
+	e.windows = readWindowNames(s, &e.UpgradePolicy)
+	refuseUnsupported(s, e.OnFailure)
+	s.done()
+	if settle := time.Duration(e.MinReadySeconds) * time.Second; settle >= e.ReadyTimeout {
+		s.errorf("readyTimeout", "%s is not longer than minReadySeconds, %s: every node would fail", e.ReadyTimeout, settle)
+	}
+	return e
+}
+
+// refuseUnsupported names the fields that are part of the format but that
+// nothing obeys yet: ignoring them would visit nodes that they protect.
+func refuseUnsupported(s *fields, f OnFailure) {
+	for _, name := range []string{"topology", "waves"} {
+		if _, set := s.take(name); set {
+			s.errorf(name, "is not supported yet: drop it")
+		}
+	}
+	if f == Revert {
+		s.errorf("onFailure", "Revert is not supported yet: write Halt")
+	}
+}
+
+func readMaxUnavailable(s *fields) intstr.IntOrString {
+	byDefault := intstr.FromInt32(1)
+	v, ok := s.take("maxUnavailable")
+	if !ok {
+		return byDefault
+	}
+	if n, ok := wholeNumber(v); ok && 1 <= n && n <= math.MaxInt32 {
+		return intstr.FromInt32(int32(n))
+	}
+	if text, ok := v.(string); ok && isPercent(text) {
+		return intstr.FromString(text)
+	}
+	s.errorf("maxUnavailable", "is %s: write a number of nodes from 1, or a percentage from 1%% to 100%%", describe(v))
+	return byDefault
+}
+
+// isPercent accepts "1%" to "100%".
+func isPercent(s string) bool {
+	digits, ok := strings.CutSuffix(s, "%")
+	if !ok || len(digits) == 0 || len(digits) > 3 || digits[0] == '0' {
+		return false
+	}
+	n := 0
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n <= 100
+}
+
+func readDaemonSets(s *fields) []daemonSetReference {
+	if !s.has("daemonSets") {
+		s.errorf("daemonSets", "is required: which DaemonSets, in the order in which one visit upgrades them")
+	}
+	var out []daemonSetReference
+	for _, f := range s.objects("daemonSets") {
+		r := daemonSetReference{path: f.path, namespace: f.text("namespace"), name: f.text("name")}
+		selector, ok := readSelector(f, "selector")
+		r.selector = selector
+		switch {
+		case r.namespace == "":
+			f.errorf("namespace", "is required")
+			ok = false
+		case f.has("name") && f.has("selector"):
+			f.subject.errorf(f.path, "has both a name and a selector: write one of them")
+			ok = false
+		case !f.has("name") && !f.has("selector"):
+			f.subject.errorf(f.path, "names no DaemonSet: write name or selector")
+			ok = false
+		}
+		f.done()
+		if ok {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// readWindowNames reads the union of windows. Any time has to be said, so that
+// a list that lost its entries never means it.
+func readWindowNames(s *fields, p *UpgradePolicy) []reference {
+	refs := s.references("windows")
+	anyTime := false
+	for _, r := range refs {
+		anyTime = anyTime || r.name == always
+	}
+	switch {
+	case !s.has("windows"):
+		s.errorf("windows", "is required: names of MaintenanceWindows, or [always] for any time")
+	case len(refs) == 0:
+		s.errorf("windows", "names no window: list some, or write [always] for any time")
+	case anyTime && len(refs) > 1:
+		s.errorf("windows", "mixes always with other windows: write [always], or only the others")
+	case anyTime:
+		p.Calendar.Always = true
+		return nil
+	}
+	return refs
+}

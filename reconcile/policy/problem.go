@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Level is how bad a problem is.
+type Level string
+
+const (
+	// Error: the set cannot be used.
+	Error Level = "Error"
+	// Warning: it can, and somebody may be surprised.
+	Warning Level = "Warning"
+)
+
+// Problem is one thing that is wrong with one field, in words that say what to
+// write instead.
+type Problem struct {
+	Level Level
+	// File is relative to the root of the tree; empty when not known.
+	File string
+	// Object is "Kind/name", or "Kind/namespace/name".
+	Object string
+	// Field is a path such as "spec.windows[0]"; empty for the whole object.
+	Field   string
+	Message string
+}
+
+// String is one line: "file: Kind/name: field: message".
+func (p Problem) String() string {
+	var parts []string
+	for _, s := range []string{p.File, p.Object, p.Field, p.Message} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func compareProblems(a, b Problem) int {
+	return cmp.Or(
+		cmp.Compare(a.File, b.File),
+		cmp.Compare(a.Object, b.Object),
+		cmp.Compare(a.Field, b.Field),
+		cmp.Compare(a.Level, b.Level),
+		cmp.Compare(a.Message, b.Message),
+	)
+}
+
+// report collects problems.
+type report struct {
+	problems []Problem
+}
+
+// sorted is every problem once, in a fixed order.
+func (r *report) sorted() []Problem {
+	slices.SortFunc(r.problems, compareProblems)
+	return slices.Compact(r.problems)
+}
+
+// subject is the object that problems are about.
+type subject struct {
+	report *report
+	file   string
+	object string
+}
+
+func (s subject) errorf(field, format string, args ...any) {
+	s.add(Error, field, format, args...)
+}
+
+func (s subject) warnf(field, format string, args ...any) {
+	s.add(Warning, field, format, args...)
+}
+
+func (s subject) add(level Level, field, format string, args ...any) {
+	s.report.problems = append(s.report.problems, Problem{
+		Level: level, File: s.file, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
+	})
+}
