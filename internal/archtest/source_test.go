@@ -83,6 +83,28 @@ func TestPureCodeHasNoClock(t *testing.T) {
 	report(t, problems)
 }
 
+func TestClockIsReadAtTheEdges(t *testing.T) {
+	edges := []string{"cmd/lamplighter/cli", "reconcile/agent"}
+	var problems []problem
+	for _, f := range goFiles(t) {
+		if dir := path.Dir(f.Path); !f.Test && isProduct(dir) && !slices.Contains(edges, dir) {
+			problems = append(problems, checkCalls(f, reading)...)
+		}
+	}
+	report(t, problems)
+}
+
+func TestOnlyMainEndsTheProcess(t *testing.T) {
+	var problems []problem
+	for _, f := range goFiles(t) {
+		if !f.Test && isProduct(path.Dir(f.Path)) && f.AST.Name.Name != "main" {
+			problems = append(problems, checkCalls(f, rude)...)
+			problems = append(problems, checkInit(f)...)
+		}
+	}
+	report(t, problems)
+}
+
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	var problems []problem
 	for _, f := range goFiles(t) {
@@ -108,6 +130,13 @@ func TestSourceRulesFail(t *testing.T) {
 		"b/b.go:3: package b has no doc comment: say what it answers, what it never does, and a first call")
 	wantProblems(t, checkCalls(parse(t, file{"a.go", "package a\n\nimport t \"time\"\n\nvar now = t.Now\nvar d = t.Hour\n"}), clock),
 		"a.go:5: time.Now looks at the clock: take the instant as a parameter")
+	wantProblems(t, checkCalls(parse(t, file{"a.go", "package a\n\nimport \"time\"\n\nvar now = time.Now\nvar d = time.NewTimer\n"}), reading),
+		"a.go:5: time.Now looks at the clock: ask the clock that reconcile/agent or cmd/lamplighter/cli passes in")
+	wantProblems(t, checkCalls(parse(t, file{"a.go", "package a\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc f() {\n\tfmt.Println()\n\tos.Exit(1)\n}\n"}), rude),
+		"a.go:9: fmt.Println writes to whatever standard output is: write to a writer you were given",
+		"a.go:10: os.Exit belongs to main: return an error")
+	wantProblems(t, checkInit(parse(t, file{"a.go", "package a\n\nfunc init() {}\n\nfunc (t T) init() {}\n"})),
+		"a.go:3: init runs whether anybody asked or not: do it in a constructor")
 	wantProblems(t, checkCalls(parse(t, file{"a_test.go", "package a\n\nimport \"time\"\n\nfunc f(tb testing.TB) {\n\ttb.Skipf(\"\")\n\ttime.Sleep(1)\n\titerator.Skip(1, 2)\n}\n"}), idling),
 		"a_test.go:6: Skipf: a test that does not run proves nothing; make what it needs a requirement",
 		"a_test.go:7: time.Sleep: wait for what is to happen, or use testing/synctest")
@@ -170,6 +199,43 @@ func clock(pkg, name string) string {
 		return "time." + name + " looks at the clock: take the instant as a parameter"
 	}
 	return ""
+}
+
+// reading finds what reads the clock. Timers are no reading.
+func reading(pkg, name string) string {
+	if pkg == "time" && slices.Contains([]string{"Now", "Since", "Until"}, name) {
+		return "time." + name + " looks at the clock: ask the clock that reconcile/agent or cmd/lamplighter/cli passes in"
+	}
+	return ""
+}
+
+// rude finds what takes the process or its standard output for its own.
+func rude(pkg, name string) string {
+	switch {
+	case pkg == "os" && name == "Exit", pkg == "log" && strings.HasPrefix(name, "Fatal"):
+		return pkg + "." + name + " belongs to main: return an error"
+	case pkg == "fmt" && strings.HasPrefix(name, "Print"):
+		return "fmt." + name + " writes to whatever standard output is: write to a writer you were given"
+	case pkg == "context" && name == "TODO":
+		return "context.TODO: take the caller's context"
+	}
+	return ""
+}
+
+// isProduct tells whether a folder holds what ships, and not what tests it.
+func isProduct(dir string) bool {
+	return !strings.HasPrefix(dir, "cmd/sandbox") && !strings.HasPrefix(dir, "examples") && !strings.HasPrefix(dir, "internal")
+}
+
+// checkInit finds init functions.
+func checkInit(f goFile) []problem {
+	var problems []problem
+	for _, decl := range f.AST.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+			problems = append(problems, problem{f.Path, f.line(fn), "init runs whether anybody asked or not: do it in a constructor"})
+		}
+	}
+	return problems
 }
 
 // idling finds tests that do not run or that wait for nothing in particular.
