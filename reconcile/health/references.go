@@ -4,7 +4,6 @@ package health
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,7 +35,7 @@ func References(spec *corev1.PodSpec, namespace string) []inventory.ID {
 	for _, e := range spec.EphemeralContainers {
 		r.environment(e.Env, e.EnvFrom)
 	}
-	slices.SortFunc(r.ids, compareIDs)
+	slices.SortFunc(r.ids, inventory.Compare)
 	return slices.Compact(r.ids)
 }
 
@@ -139,18 +138,4 @@ func (r *referrer) legacyVolume(v *corev1.VolumeSource) {
 	case v.StorageOS != nil:
 		r.secret(v.StorageOS.SecretRef)
 	}
-}
-
-func compareIDs(a, b inventory.ID) int {
-	for _, pair := range [][2]string{
-		{a.GroupKind.Group, b.GroupKind.Group},
-		{a.GroupKind.Kind, b.GroupKind.Kind},
-		{a.Namespace, b.Namespace},
-		{a.Name, b.Name},
-	} {
-		if c := strings.Compare(pair[0], pair[1]); c != 0 {
-			return c
-		}
-	}
-	return 0
 }

@@ -128,9 +128,6 @@ func (l Limits) MinReadyOf(d *DaemonSet) time.Duration {
 	return max(l.MinReady, time.Duration(d.MinReadySeconds)*time.Second)
 }
 
-// available is when a Ready pod becomes, or became, available.
-func (s *Situation) available(p *Pod) time.Time { return p.ReadySince.Add(s.MinReadyOf(s.DaemonSet)) }
-
 // classifyNew judges a pod of the revision. A Ready pod never fails: it settles
 // soon or stops being Ready. One that is not Ready has readyTimeout from its
 // creation or, when it had been Ready without us, from when it stopped.
@@ -141,7 +138,7 @@ func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
 		v.State = Failed
 		return v
 	case p.Ready:
-		if v.Until = s.available(p); !now.Before(v.Until) {
+		if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
 			return Verdict{State: Current, Pod: p}
 		}
 		return v
@@ -170,7 +167,7 @@ func (s *Situation) classifyOld(p *Pod, now time.Time) Verdict {
 	if !p.Ready || p.terminal() {
 		return v
 	}
-	if v.Until = s.available(p); !now.Before(v.Until) {
+	if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
 		return Verdict{State: Outdated, Pod: p}
 	}
 	return v
@@ -199,5 +196,10 @@ func (s *Situation) classifyAbsent(now time.Time) Verdict {
 
 // Available says whether the pod is Ready and has been for long enough.
 func (l Limits) Available(d *DaemonSet, p *Pod, now time.Time) bool {
-	return p.Ready && !p.Deleting && !now.Before(p.ReadySince.Add(l.MinReadyOf(d)))
+	return p.Ready && !p.Deleting && !now.Before(l.AvailableAt(d, p))
+}
+
+// AvailableAt is when a Ready pod becomes, or became, available.
+func (l Limits) AvailableAt(d *DaemonSet, p *Pod) time.Time {
+	return p.ReadySince.Add(l.MinReadyOf(d))
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// evictions decides on which nodes a pod is evicted now.
+//
+// Visits that are open go on before others start. Then come nodes that are down
+// already, so that a new revision mends what the last one broke before it
+// touches what works; then the oldest pods; then names.
+func (t *tour) evictions(owners map[string]*Visit) []Decision {
+	used, most := t.visits(), t.slots()
+	decisions := t.decided()
+	var candidates []int
+	for i := range t.stops {
+		if s := &t.stops[i]; s.set != nil && s.hold.reason == "" {
+			candidates = append(candidates, i)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b int) int { return t.stops[a].before(&t.stops[b]) })
+	for _, i := range candidates {
+		s, d := &t.stops[i], &decisions[i]
+		switch owner, unproven := owners[s.node.Name], t.unproven(s); {
+		case owner != nil && owner.Policy != t.policy.Name:
+			s.hold = hold{action: Hold, reason: NodeBusy, message: "policy " + owner.Policy + " visits the node"}
+		case unproven != "":
+			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
+		case s.visit == nil && used >= most:
+			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d nodes are visited", used, most)}
+		default:
+			used += one(s.visit == nil)
+			t.evict(s)
+			owners[s.node.Name] = s.visit
+			d.Action, d.Reason = Evict, Start
+			d.Pod = &Eviction{Name: s.verdict.Pod.Name, UID: s.verdict.Pod.UID, ResourceVersion: s.verdict.Pod.ResourceVersion}
+			continue
+		}
+		d.hold(s.hold)
+	}
+	return decisions
+}
+
+// visits counts the slots that are held.
+func (t *tour) visits() int {
+	n := 0
+	for i := range t.stops {
+		n += one(t.stops[i].visit != nil)
+	}
+	return n
+}
+
+// before orders the candidates for an eviction.
+func (s *stop) before(o *stop) int {
+	return cmp.Or(
+		s.rank()-o.rank(),
+		s.verdict.Pod.Created.Compare(o.verdict.Pod.Created),
+		cmp.Compare(s.node.Name, o.node.Name),
+	)
+}
+
+func (s *stop) rank() int {
+	switch {
+	case s.visit != nil && s.begun:
+		return 0
+	case s.visit != nil:
+		return 1
+	case s.verdict.State == health.OutdatedDown:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// evict records the intent: a visit when there is none, and the step. The same
+// eviction again is the same step, renewed when it has been tried for so long
+// that the times that run from it would be wrong.
+func (t *tour) evict(s *stop) {
+	pod, d := s.verdict.Pod, s.set
+	if s.visit == nil {
+		s.visit = t.book.begin(Visit{Policy: t.policy.Name, Node: s.node.Name, Commit: t.commit, Started: t.now})
+	}
+	s.visit.Commit = t.commit
+	next := Step{
+		DaemonSet: d.key, From: pod.Hash, To: d.Revision,
+		Pod: pod.UID, GraceSeconds: int(pod.GracePeriod / time.Second), Evicted: t.now,
+	}
+	switch step := s.visit.step(d.key); {
+	case step == nil:
+		s.visit.Steps = append(s.visit.Steps, next)
+		t.trials[d.key]++
+	case step.To != next.To || step.Pod != next.Pod:
+		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
+		*step = next
+	case !t.now.Before(step.Evicted.Add(doubt)):
+		step.Evicted = t.now
+	default:
+		t.alarm.at(step.Evicted.Add(doubt))
+	}
+}
+
+// decided gives every stop the decision that needs no slot.
+func (t *tour) decided() []Decision {
+	decisions := make([]Decision, len(t.stops))
+	for i := range t.stops {
+		s, d := &t.stops[i], &decisions[i]
+		d.Policy, d.Node = t.policy.Name, s.node.Name
+		switch {
+		case s.set != nil:
+			d.DaemonSet, d.State = s.set.Name, s.verdict.State
+			d.hold(s.hold)
+		case s.shown.leftOver():
+			d.DaemonSet, d.State = s.shown.set.Name, s.shown.state
+			d.hold(hold{action: Hold, reason: WouldNotReturn, message: s.shown.message})
+		case s.shown.set != nil:
+			d.DaemonSet, d.State = s.shown.set.Name, s.shown.state
+			d.hold(hold{action: Keep, reason: UpToDate, message: s.shown.message})
+		}
+	}
+	return decisions
+}
+
+func (d *Decision) hold(h hold) {
+	d.Action, d.Reason, d.Until, d.Message = h.action, h.reason, h.until, h.message
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// fleet is what was observed, sorted and indexed: nodes by name, DaemonSets by
+// name, and for every pair of them the pods.
+type fleet struct {
+	now    time.Time
+	commit string
+	nodes  []*health.Node
+	sets   []*daemonSet
+	bySet  map[types.NamespacedName]int
+	byNode map[string]int
+
+	pods  []health.Pod
+	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
+	next  []int32 // by pod: the same for the next pod of the pair
+}
+
+// daemonSet is one that exists, with what all its nodes share.
+type daemonSet struct {
+	*health.DaemonSet
+	key    string
+	placer health.Placer
+}
+
+// trusted says that the revision is of the newest template in Git.
+func (d *daemonSet) trusted() bool { return d.RevisionObserved && !d.TemplatePending }
+
+// newFleet indexes an observation. A DaemonSet that is being deleted is gone.
+func newFleet(obs Observed, now time.Time) *fleet {
+	f := &fleet{
+		now:    now,
+		commit: obs.Commit,
+		nodes:  make([]*health.Node, len(obs.Nodes)),
+		bySet:  make(map[types.NamespacedName]int, len(obs.DaemonSets)),
+		byNode: make(map[string]int, len(obs.Nodes)),
+		pods:   obs.Pods,
+	}
+	for i := range obs.Nodes {
+		f.nodes[i] = &obs.Nodes[i]
+	}
+	sortUnlessSorted(f.nodes, func(a, b *health.Node) int { return strings.Compare(a.Name, b.Name) })
+	for i, n := range f.nodes {
+		f.byNode[n.Name] = i
+	}
+	for i := range obs.DaemonSets {
+		d := &obs.DaemonSets[i]
+		if !d.Deleting {
+			f.sets = append(f.sets, &daemonSet{DaemonSet: d, key: d.Name.String(), placer: health.NewPlacer(*d)})
+		}
+	}
+	slices.SortFunc(f.sets, func(a, b *daemonSet) int { return strings.Compare(a.key, b.key) })
+	for i, d := range f.sets {
+		f.bySet[d.Name] = i
+	}
+	f.indexPods()
+	return f
+}
+
+// indexPods threads the pods of each pair of node and DaemonSet together. Pods
+// of no DaemonSet here, or on no node, belong to nobody.
+func (f *fleet) indexPods() {
+	byOwner := make(map[types.UID]int, len(f.sets))
+	for i, d := range f.sets {
+		byOwner[d.UID] = i
+	}
+	f.first = make([]int32, len(f.nodes)*len(f.sets))
+	f.next = make([]int32, len(f.pods))
+	for i := range f.pods {
+		set, ok := byOwner[f.pods[i].Owner]
+		if !ok {
+			continue
+		}
+		node, ok := f.byNode[f.pods[i].Node]
+		if !ok {
+			continue
+		}
+		pair := node*len(f.sets) + set
+		f.next[i], f.first[pair] = f.first[pair], int32(i+1)
+	}
+}
+
+// podsOf appends the pods of a pair to a buffer.
+func (f *fleet) podsOf(node, set int, buffer []*health.Pod) []*health.Pod {
+	for i := f.first[node*len(f.sets)+set]; i != 0; i = f.next[i-1] {
+		buffer = append(buffer, &f.pods[i-1])
+	}
+	return buffer
+}
+
+func sortUnlessSorted[T any](list []T, compare func(a, b T) int) {
+	if !slices.IsSortedFunc(list, compare) {
+		slices.SortFunc(list, compare)
+	}
+}
+
+// alarm finds the earliest instant after now.
+type alarm struct{ now, next time.Time }
+
+func (a *alarm) at(t time.Time) {
+	if t.After(a.now) && (a.next.IsZero() || t.Before(a.next)) {
+		a.next = t
+	}
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/window"
+)
+
+// hold is why nothing is evicted on a node.
+type hold struct {
+	action  Action
+	reason  Reason
+	until   time.Time
+	message string
+}
+
+// holdOf finds what keeps a node from its next eviction, whatever the slots:
+// first what people did and what the node is, then time, then the rest. The
+// zero hold means that the pod may be evicted if there is a slot.
+func (t *tour) holdOf(s *stop) hold {
+	switch v := s.verdict; v.State {
+	case health.Settling:
+		return hold{Wait, Settling, v.Until, v.Message}
+	case health.Replacing, health.Missing:
+		return hold{Wait, Replacing, v.Until, v.Message}
+	case health.Failed:
+		return hold{Hold, Failed, time.Time{}, v.Message}
+	case health.Stuck:
+		return hold{Hold, StuckTerminating, time.Time{}, v.Message}
+	case health.Unreachable:
+		return hold{Hold, NodeNotReady, time.Time{}, v.Message}
+	}
+	if h := t.heldBySomebody(s); h.reason != "" {
+		return h
+	}
+	if h := t.heldByTime(s); h.reason != "" {
+		return h
+	}
+	return t.heldByRefusal(s)
+}
+
+func (t *tour) heldBySomebody(s *stop) hold {
+	switch {
+	case s.node.Hold != "":
+		return hold{action: Hold, reason: NodeHeld, message: s.node.Hold}
+	case s.set.Hold != "":
+		return hold{action: Hold, reason: DaemonSetHeld, message: s.set.Hold}
+	case !s.set.OnDelete:
+		return hold{action: Hold, reason: DaemonSetHeld, message: "its update strategy is not OnDelete: the DaemonSet controller replaces its pods"}
+	case s.node.Deleting:
+		return hold{action: Hold, reason: NodeNotReady, message: "the node is being deleted"}
+	case t.paused != nil:
+		return hold{action: Hold, reason: Paused, message: t.paused.Reason}
+	case t.halted != "":
+		return hold{action: Hold, reason: Halted, message: t.halted}
+	}
+	return hold{}
+}
+
+func (t *tour) heldByTime(s *stop) hold {
+	w := t.windowOf(s.node)
+	switch {
+	case !w.Open:
+		return shut(w)
+	case !s.set.RevisionObserved:
+		return hold{action: Hold, reason: RevisionNotObserved, message: "the DaemonSet controller has not observed the newest template"}
+	case s.set.TemplatePending:
+		return hold{action: Hold, reason: RevisionNotObserved, message: "a newer template is not applied yet"}
+	case w.Close.IsZero(), s.visit != nil && s.begun:
+		return hold{}
+	}
+	last := w.Close.Add(-t.estimate)
+	t.alarm.at(last.Add(1))
+	if t.now.After(last) {
+		return hold{Hold, TooLateToStart, w.NextOpen, fmt.Sprintf(
+			"a visit takes %s and %s closes at %s", t.estimate, named(w.By), w.Close.UTC().Format(time.RFC3339))}
+	}
+	return hold{}
+}
+
+// shut is the hold that a calendar means which is not open.
+func shut(w window.State) hold {
+	switch {
+	case w.Frozen:
+		return hold{Hold, Frozen, w.NextOpen, "freeze " + w.By}
+	case w.NextOpen.IsZero():
+		return hold{Hold, WindowShut, time.Time{}, "no window opens again"}
+	default:
+		return hold{Hold, WindowShut, w.NextOpen, w.By + " opens next"}
+	}
+}
+
+func named(window string) string {
+	if window == "" {
+		return "the window"
+	}
+	return window
+}
+
+// heldByRefusal leaves a pod alone for a while that the API server would not
+// evict, so that other nodes get their turn.
+func (t *tour) heldByRefusal(s *stop) hold {
+	r, ok := t.book.refused[visitKey{t.policy.Name, s.node.Name}]
+	if !ok || r.DaemonSet != s.set.key || s.verdict.Pod == nil || r.Pod != s.verdict.Pod.UID {
+		return hold{}
+	}
+	until := r.At.Add(insistence)
+	t.alarm.at(until)
+	if t.now.Before(until) {
+		return hold{Hold, DisruptionBudget, until, r.Message}
+	}
+	return hold{}
+}
+
+// restrain finds the holds of a tour. A visit that cannot go on, and of which
+// nothing has happened, gives its slot back once it is beyond doubt that
+// nothing has.
+func (t *tour) restrain() {
+	for i := range t.stops {
+		s := &t.stops[i]
+		if s.set == nil {
+			continue
+		}
+		if s.hold = t.holdOf(s); s.hold.reason == "" || s.visit == nil || s.begun {
+			continue
+		}
+		if t.doubtful(s.visit) {
+			continue
+		}
+		t.book.withdraw(s.visit)
+		s.visit, s.step = nil, nil
+	}
+}
+
+func (t *tour) doubtful(v *Visit) bool {
+	doubtful := false
+	for i := range v.Steps {
+		t.alarm.at(v.Steps[i].Evicted.Add(doubt))
+		doubtful = doubtful || v.Steps[i].doubtful(t.now)
+	}
+	return doubtful
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"lamplighter.dev/reconcile/policy"
+)
+
+// New decides for every node of every policy, at the instant now. Whatever was
+// observed, these hold:
+//
+//   - I1 No pod is evicted on a node for which the policy's window is shut, or a
+//     freeze is in force: not the first of a visit, nor the next one, nor a
+//     retry. Nothing else waits for a window.
+//   - I2 A policy never has more open visits than maxUnavailable when it starts
+//     one. A visit is open from before its first eviction until its last pod has
+//     settled, whatever happens to the node. Nodes that were down before are not
+//     charged; a visit to one of them needs a slot like any other.
+//   - I3 A visit starts only if it can be expected to end before its window does.
+//   - I4 A node is worked on by one policy at a time.
+//   - I5 Open visits come first, broken ones too: a new revision retries them
+//     before it starts others. Then come nodes that are down.
+//   - I6 No eviction unless the revision is known and of the newest template, the
+//     DaemonSet leaves its pods to us and should run on the node, the node is
+//     Ready, not held and not being deleted, and no pod of the DaemonSet there
+//     is on its way already.
+//   - I7 With more than maxFailures failed nodes the policy evicts nothing, until
+//     the revision changes or the failures are acknowledged.
+//   - I8 What is wrong with one node, pod or policy changes no decision about
+//     another except by the slots that it holds; a node that is gone holds none.
+//   - I9 The order of the input does not matter, and every node of every policy
+//     gets exactly one decision.
+//   - I10 While windows open again and nodes come up, repeated plans come to an
+//     end at which every node is settled.
+//
+// Until one visit has settled on a revision, at most maxFailures + 1 nodes try
+// it, so that one that works nowhere breaks no more than it takes to halt.
+func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
+	policies = slices.Clone(policies)
+	sortUnlessSorted(policies, func(a, b policy.UpgradePolicy) int { return strings.Compare(a.Name, b.Name) })
+
+	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
+	b.handover(f, policies)
+	tours := make([]*tour, len(policies))
+	for i, p := range policies {
+		tours[i] = newTour(f, p, b, a)
+		tours[i].survey() // closes the visits that are over, so that their nodes are free for all
+	}
+	for _, t := range tours {
+		t.judge()
+		t.restrain()
+	}
+	owners := b.owners()
+	var plan Plan
+	for _, t := range tours {
+		plan.Decisions = append(plan.Decisions, t.evictions(owners)...)
+		plan.Policies = append(plan.Policies, t.status())
+	}
+	plan.Ledger, plan.NextLook = b.close(policies), a.next
+	return plan
+}
+
+// close is the next ledger.
+func (b *book) close(policies []policy.UpgradePolicy) Ledger {
+	l := b.ledger
+	l.Visits = b.visits()
+	l.Finished = trim(l.Finished)
+	slices.SortFunc(l.Failures, compareFailures)
+	b.govern(&l, policies)
+	return l
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// stop is one node of a tour.
+type stop struct {
+	node     *health.Node
+	visit    *Visit         // nil when none is open
+	set      *daemonSet     // the one that comes next; nil when all are settled
+	step     *Step          // of the visit, about set
+	verdict  health.Verdict // about set
+	shown    shown          // what to speak of when set is nil
+	wanted   bool           // one of the DaemonSets should run here
+	moving   bool           // set is on its way by itself
+	underWay int            // steps that have not settled
+	begun    bool           // something has come of an eviction
+	gone     int            // steps whose DaemonSet should not run here any more
+
+	hold hold // why nothing may be evicted here, whatever the slots; zero when it may
+}
+
+// consider takes in one DaemonSet of the policy, in the policy's order. The
+// first that is not settled comes next, so that a CSI driver is not replaced
+// before the network is back. But a pod that moves by itself is waited for
+// first, wherever it is in the order, so that one node never has two pods
+// down by our doing; a failed one is not, since what comes before it may mend it.
+func (s *stop) consider(d *daemonSet, step *Step, v health.Verdict, p health.Placement) {
+	switch leftOver := !p.ShouldRun && (v.State == health.Outdated || v.State == health.OutdatedDown); {
+	case leftOver:
+		s.shown.take(shown{2, d, v.State, "pod " + v.Pod.Name.String() + " is outdated and would not be created again: " + p.Reason})
+		return
+	case v.State == health.Current && d.trusted():
+		s.shown.take(shown{1, d, v.State, ""})
+		return
+	case v.State == health.NotWanted:
+		s.shown.take(shown{0, d, v.State, v.Message})
+		return
+	}
+	moving := v.State == health.Settling || v.State == health.Replacing || (v.State == health.Stuck && step != nil)
+	if s.set == nil || (moving && !s.moving) {
+		s.set, s.step, s.verdict, s.moving = d, step, v, moving
+	}
+}
+
+// shown is the DaemonSet to speak of on a node where nothing is to be done: one
+// that is left outdated before one that is settled before one that is not
+// wanted, and the first of equals.
+type shown struct {
+	weight  int
+	set     *daemonSet
+	state   health.State
+	message string
+}
+
+func (s *shown) take(o shown) {
+	if s.set == nil || o.weight > s.weight {
+		*s = o
+	}
+}
+
+func (s *shown) leftOver() bool { return s.weight == 2 }
+
+// weigh says what has come of a step.
+func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.Time) {
+	if step == nil {
+		return
+	}
+	untouched := v.Pod != nil && v.Pod.UID == step.Pod && !v.Pod.Deleting
+	switch {
+	case !step.Settled.IsZero():
+		s.begun = true
+	case v.State == health.NotWanted, untouched && !p.ShouldRun && !step.doubtful(now):
+		s.gone++
+	default:
+		s.underWay++
+		s.begun = s.begun || !untouched
+	}
+}

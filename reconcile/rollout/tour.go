@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/window"
+)
+
+// tour is one policy on its way over the fleet.
+type tour struct {
+	*fleet
+	policy policy.UpgradePolicy
+	book   *book
+	alarm  *alarm
+	limits health.Limits
+	sets   []int  // the policy's DaemonSets that exist, in its order
+	stops  []stop // its nodes, by name
+
+	moment   window.Moment
+	window   window.State // for some node
+	perNode  bool         // windows select nodes
+	estimate time.Duration
+	paused   *Pause
+	counts   []Counts       // by place in sets
+	outdated []int          // by place in sets: nodes that are on another revision
+	broken   []brokenNode   // seen in this pass
+	halted   string         // why; "" when it is not
+	trials   map[string]int // by DaemonSet: visits that try its revision and have not settled
+	amnesty  map[string]int // by DaemonSet: nodes whose failure is acknowledged
+
+	buffer []*health.Pod
+}
+
+func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm) *tour {
+	t := &tour{
+		fleet: f, policy: p, book: b, alarm: a,
+		limits: health.Limits{
+			MinReady:           time.Duration(p.MinReadySeconds) * time.Second,
+			ReadyTimeout:       p.ReadyTimeout,
+			TerminationTimeout: p.TerminationTimeout,
+		},
+		moment:   p.Calendar.At(f.now),
+		estimate: estimate(p, b.ledger.Finished),
+	}
+	for _, name := range p.DaemonSets {
+		if set, ok := f.bySet[name]; ok {
+			t.sets = append(t.sets, set)
+			t.counts = append(t.counts, Counts{Name: name})
+		}
+	}
+	t.outdated = make([]int, len(t.sets))
+	t.window = t.moment.Any()
+	a.at(t.window.ValidUntil)
+	for i := range p.Calendar.Allows {
+		t.perNode = t.perNode || p.Calendar.Allows[i].Selector != nil
+	}
+	for i := range b.ledger.Pauses {
+		if b.ledger.Pauses[i].Policy == p.Name {
+			t.paused = &b.ledger.Pauses[i]
+		}
+	}
+	return t
+}
+
+// windowOf is what the calendar says of a node.
+func (t *tour) windowOf(n *health.Node) window.State {
+	if !t.perNode {
+		return t.window
+	}
+	s := t.moment.For(n.Labels)
+	t.alarm.at(s.ValidUntil)
+	return s
+}
+
+// survey looks at every node. It follows what has become of visits and closes
+// those that are over, but starts nothing.
+func (t *tour) survey() {
+	for i, node := range t.nodes {
+		if s, ok := t.visitNode(i, node); ok {
+			t.stops = append(t.stops, s)
+		}
+	}
+	t.recordFailures()
+	if t.book.lost {
+		t.adopt()
+	}
+}
+
+// visitNode looks at one node; not ok when the policy has nothing there.
+func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
+	s := stop{node: node, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}
+	ours := s.visit != nil
+	for place, set := range t.sets {
+		d := t.fleet.sets[set]
+		t.buffer = t.podsOf(i, set, t.buffer[:0])
+		step := s.visit.step(d.key)
+		placement := d.placer.On(node)
+		if !placement.ShouldRun && len(t.buffer) == 0 && step == nil {
+			continue
+		}
+		ours = true
+		s.wanted = s.wanted || placement.ShouldRun
+		verdict := health.Classify(health.Situation{
+			Node: node, DaemonSet: d.DaemonSet, Placement: placement, Pods: t.buffer, Visit: step.visit(), Limits: t.limits,
+		}, t.now)
+		t.alarm.at(verdict.Until)
+		t.follow(step, d, verdict, node.Name)
+		t.count(place, placement, verdict)
+		t.noteFailure(place, step, d, verdict, node.Name)
+		s.weigh(step, verdict, placement, t.now)
+		s.consider(d, step, verdict, placement)
+	}
+	t.conclude(&s)
+	return s, ours
+}
+
+// visit is what health needs to know of a step that is under way.
+func (s *Step) visit() health.Visit {
+	if s == nil || !s.Settled.IsZero() {
+		return health.Visit{}
+	}
+	return health.Visit{Evicted: s.Evicted, GracePeriod: time.Duration(s.GraceSeconds) * time.Second, Replaced: s.Replaced}
+}
+
+// count adds the pods in the buffer to the DaemonSet's counts.
+func (t *tour) count(place int, placement health.Placement, v health.Verdict) {
+	c, d := &t.counts[place], t.fleet.sets[t.sets[place]].DaemonSet
+	var exists, ready, available, upToDate bool
+	for _, p := range t.buffer {
+		exists = true
+		ready = ready || (p.Ready && !p.Deleting)
+		available = available || t.limits.Available(d, p, t.now)
+		upToDate = upToDate || (p.Hash == d.Revision && p.Hash != "" && !p.Deleting)
+	}
+	if placement.ShouldRun {
+		c.Desired++
+		c.Current += one(exists)
+		c.Ready += one(ready)
+	}
+	c.UpToDate += one(upToDate)
+	c.Available += one(available)
+	c.Failed += one(v.State == health.Failed)
+	t.outdated[place] += one(exists && !upToDate && v.State != health.NotWanted)
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// wanted counts the nodes on which one of the DaemonSets should run.
+func (t *tour) wanted() int {
+	nodes := 0
+	for i := range t.stops {
+		nodes += one(t.stops[i].wanted)
+	}
+	return nodes
+}
+
+// slots is how many visits may be open at once.
+func (t *tour) slots() int { return t.policy.MaxUnavailableOf(t.wanted()) }

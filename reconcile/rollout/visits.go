@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// doubt is how long after an eviction was decided the pod may look untouched
+// only because our view of the cluster lags. Until then the visit keeps its slot
+// whatever the pods say; after it the eviction is tried anew.
+const doubt = time.Minute
+
+// insistence is how long after a refusal the same pod is left alone.
+const insistence = 30 * time.Second
+
+// book is the ledger while a plan is made.
+type book struct {
+	ledger Ledger
+	lost   bool // nothing was remembered
+	open   map[visitKey]*Visit
+
+	failed  map[Failure]int // by key: the place in the ledger
+	refused map[visitKey]Refusal
+}
+
+// doubtful says that the eviction may have been sent although its pod looks
+// untouched.
+func (s *Step) doubtful(now time.Time) bool { return now.Before(s.Evicted.Add(doubt)) }
+
+type visitKey struct{ policy, node string }
+
+func newBook(l Ledger) *book {
+	b := &book{
+		ledger:  l.clone(),
+		lost:    l.lost(),
+		open:    make(map[visitKey]*Visit, len(l.Visits)),
+		failed:  make(map[Failure]int, len(l.Failures)),
+		refused: make(map[visitKey]Refusal, len(l.Refusals)),
+	}
+	for _, r := range l.Refusals {
+		b.refused[visitKey{r.Policy, r.Node}] = r
+	}
+	for i := range b.ledger.Visits {
+		v := &b.ledger.Visits[i]
+		b.open[visitKey{v.Policy, v.Node}] = v
+	}
+	for i, f := range b.ledger.Failures {
+		b.failed[f.key()] = i
+	}
+	return b
+}
+
+func (f Failure) key() Failure {
+	return Failure{Policy: f.Policy, Node: f.Node, DaemonSet: f.DaemonSet, Revision: f.Revision}
+}
+
+// begin opens a visit.
+func (b *book) begin(v Visit) *Visit {
+	b.open[visitKey{v.Policy, v.Node}] = &v
+	return &v
+}
+
+// end closes a visit and keeps it among the finished ones.
+func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
+	delete(b.open, visitKey{v.Policy, v.Node})
+	v.Finished, v.Outcome = now, outcome
+	b.ledger.Finished = append(b.ledger.Finished, *v)
+}
+
+// withdraw forgets a visit of which nothing has happened.
+func (b *book) withdraw(v *Visit) { delete(b.open, visitKey{v.Policy, v.Node}) }
+
+// fail records a failure, once.
+func (b *book) fail(f Failure) {
+	if _, known := b.failed[f.key()]; known {
+		return
+	}
+	b.failed[f.key()] = len(b.ledger.Failures)
+	b.ledger.Failures = append(b.ledger.Failures, f)
+}
+
+// visits are the open ones, by policy and node.
+func (b *book) visits() []Visit {
+	if len(b.open) == 0 {
+		return nil
+	}
+	visits := make([]Visit, 0, len(b.open))
+	for _, v := range b.open {
+		visits = append(visits, *v)
+	}
+	slices.SortFunc(visits, compareVisits)
+	return visits
+}
+
+// owner is the policy that may work on a node: the one whose visit to it is the
+// oldest. There is more than one only after a ledger was lost or a DaemonSet
+// changed its policy.
+func (b *book) owners() map[string]*Visit {
+	owners := make(map[string]*Visit, len(b.open))
+	for _, v := range b.visits() {
+		if o := owners[v.Node]; o == nil || v.Started.Before(o.Started) {
+			owners[v.Node] = &v
+		}
+	}
+	return owners
+}
+
+// follow writes into a step what has become of it.
+func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
+	if s == nil || s.To != d.Revision || v.Pod == nil || v.Pod.Hash != s.To || v.Pod.Deleting {
+		return
+	}
+	if s.Replaced.IsZero() {
+		s.Replaced = v.Pod.Created
+	}
+	if v.State != health.Current || !s.Settled.IsZero() {
+		return
+	}
+	s.Settled = latest(t.limits.AvailableAt(d.DaemonSet, v.Pod), s.Evicted)
+	_, s.Recovered = t.book.failed[Failure{Policy: t.policy.Name, Node: node, DaemonSet: d.key, Revision: s.To}]
+	t.book.prove(d.key, s.To)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// prove remembers that a visit has settled on a revision.
+func (b *book) prove(daemonSet, revision string) {
+	g := b.ledger.Governed[daemonSet]
+	if g.Proven == revision {
+		return
+	}
+	g.Proven = revision
+	if b.ledger.Governed == nil {
+		b.ledger.Governed = map[string]Governance{}
+	}
+	b.ledger.Governed[daemonSet] = g
+}
+
+// conclude closes the visit of a stop when nothing of it is under way and
+// either nothing is left to do or what is left waits for somebody.
+func (t *tour) conclude(s *stop) {
+	if s.visit == nil || s.underWay > 0 {
+		return
+	}
+	switch {
+	case s.set != nil && !t.heldByHand(s):
+		return // half-way: the next DaemonSet's turn
+	case s.set != nil || s.gone > 0:
+		t.book.end(s.visit, Released, t.now)
+	case slices.ContainsFunc(s.visit.Steps, func(s Step) bool { return s.Recovered }):
+		t.book.end(s.visit, Recovered, t.now)
+	default:
+		t.book.end(s.visit, Settled, t.now)
+	}
+	s.visit = nil
+}
+
+// heldByHand says that what comes next on a node waits for a person.
+func (t *tour) heldByHand(s *stop) bool {
+	return s.node.Hold != "" || s.set.Hold != "" || !s.set.OnDelete
+}
