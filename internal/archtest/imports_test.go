@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"reconcile/policy":          {"reconcile/window"},
 	"reconcile/health":          {"inventory"},
 	"reconcile/rollout":         {"inventory", "reconcile/health", "reconcile/policy", "reconcile/window"},
-	"cmd/lamplighter/show":      {"inventory", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"cmd/lamplighter/show":      {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
 	"render/gitsource":          {"render"},
 	"inventory/store":           {"inventory", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/cluster":         {"inventory", "reconcile/health", "reconcile/rollout"},

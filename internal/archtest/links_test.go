@@ -41,6 +41,16 @@ func TestMetricsAreDocumented(t *testing.T) {
 	report(t, checkMetrics(code, read(t, "docs/reference/metrics.md")))
 }
 
+func TestPolicyFieldsAreDocumented(t *testing.T) {
+	var code []file
+	for _, f := range goFiles(t) {
+		if !f.Test && path.Dir(f.Path) == "reconcile/policy" {
+			code = append(code, f.file)
+		}
+	}
+	report(t, checkFields(code, read(t, "docs/reference/kinds.md")))
+}
+
 func TestDocumentRulesFail(t *testing.T) {
 	pages := map[string]string{
 		"docs/README.md": "See [a](a.md#the-first-step), [b](b.md), [c](a.md#nowhere), [d](https://example.com).\n```sh\n[e](e.md)\n```\n",
@@ -53,6 +63,8 @@ func TestDocumentRulesFail(t *testing.T) {
 		"docs/README.md:1: links to b.md, and there is no docs/b.md")
 	wantProblems(t, checkIndex("docs/README.md", pages),
 		"docs/lost.md: nobody finds this page: link it from docs/README.md")
+	wantProblems(t, checkFields([]file{{"p.go", "s.text(\"windows\")\noneOf(s, \"scope\", A)\n"}}, file{"k.md", "`windows`\n"}),
+		"p.go:2: the field scope is not described in k.md")
 	wantProblems(t, checkMetrics([]file{{"a.go", `Name: "lamplighter_new_total", Help`}}, file{"m.md", "`lamplighter_old_total`\n"}),
 		"a.go:1: lamplighter_new_total is not described in m.md",
 		"m.md:1: there is no metric lamplighter_old_total any more")
@@ -130,6 +142,24 @@ func checkMetrics(code []file, page file) []problem {
 		for _, m := range metricInDocs.FindAllStringSubmatch(l, -1) {
 			if !inCode[m[1]] {
 				problems = append(problems, problem{page.Path, i + 1, fmt.Sprintf("there is no metric %s any more", m[1])})
+			}
+		}
+	}
+	return problems
+}
+
+// fieldInCode finds the fields that a reader of policy kinds asks for.
+var fieldInCode = regexp.MustCompile(`(?:\.(?:text|number|duration|flag|instant|list|object|objects|references)\(|(?:oneOf|readSelector)\(\w+(?:\.\w+)?, )"([A-Za-z]+)"`)
+
+// checkFields wants the page to describe each field of the policy kinds.
+func checkFields(code []file, page file) []problem {
+	var problems []problem
+	for _, f := range code {
+		for i, l := range strings.Split(f.Text, "\n") {
+			for _, m := range fieldInCode.FindAllStringSubmatch(l, -1) {
+				if !strings.Contains(page.Text, "`"+m[1]+"`") {
+					problems = append(problems, problem{f.Path, i + 1, fmt.Sprintf("the field %s is not described in %s", m[1], page.Path)})
+				}
 			}
 		}
 	}
