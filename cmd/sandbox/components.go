@@ -21,12 +21,10 @@ leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q, qps: 500, burst: 1000}
 `
 
-// controllerNames are the controllers that a fleet of DaemonSets meets. Taints
-// by condition and node leases are not among them: they cost a write per node
-// and ten seconds, and a node's Ready condition is enough for every fault.
+// controllerNames are the controllers that a fleet of DaemonSets meets.
 var controllerNames = []string{
 	"clusterrole-aggregation-controller", "daemonset-controller", "deployment-controller", "disruption-controller",
-	"garbage-collector-controller", "job-controller", "namespace-controller", "pod-garbage-collector-controller",
+	"garbage-collector-controller", "job-controller", "namespace-controller", "node-lifecycle-controller", "pod-garbage-collector-controller",
 	"replicaset-controller", "resourcequota-controller", "root-ca-certificate-publisher-controller",
 	"serviceaccount-controller", "serviceaccount-token-controller", "statefulset-controller",
 }
@@ -67,8 +65,6 @@ func etcdArgs() []string {
 	}
 }
 
-// apiServerArgs leave out one admission plugin: it taints every new node until
-// the node lifecycle controller, which does not run here, has seen it Ready.
 func apiServerArgs(port int) []string {
 	return []string{
 		"--etcd-servers=unix://clients.sock",
@@ -78,16 +74,18 @@ func apiServerArgs(port int) []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=accounts.key", "--service-account-signing-key-file=accounts.key",
 		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-		"--disable-admission-plugins=TaintNodesByCondition",
 		"--max-requests-inflight=3000", "--max-mutating-requests-inflight=1000",
 	}
 }
 
+// controllerArgs let a node be silent for ever: its Ready condition alone says
+// how it is, so that nobody has to renew thousands of leases.
 func controllerArgs(d folder) []string {
 	return []string{
 		"--kubeconfig=" + d.kubeconfig(), "--secure-port=0", "--leader-elect=false",
 		"--kube-api-qps=500", "--kube-api-burst=1000",
 		"--controllers=" + strings.Join(controllerNames, ","),
+		"--node-monitor-period=1s", "--node-monitor-grace-period=87600h",
 		"--root-ca-file=serving.crt", "--service-account-private-key-file=accounts.key",
 	}
 }
@@ -98,7 +96,8 @@ func schedulerArgs() []string {
 
 func kwokArgs(d folder) []string {
 	return []string{
-		"--kubeconfig=" + d.kubeconfig(), "--config=stages.yaml", "--manage-all-nodes",
+		"--kubeconfig=" + d.kubeconfig(), "--config=stages.yaml",
+		"--manage-nodes-with-label-selector=" + faultLabel + "!=" + notReady,
 		"--node-lease-duration-seconds=0", "--cidr=10.64.0.0/10",
 	}
 }

@@ -5,11 +5,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -20,19 +22,22 @@ import (
 const (
 	faultLabel       = "sandbox.lamplighter.dev/fault"
 	stuckTerminating = "stuck-terminating"
+	notReady         = "not-ready"
 
 	// terminationDelay is how long containers take to stop.
 	terminationDelay = 100 * time.Millisecond
 )
 
-// kubelets end deleted pods, the half of a kubelet's work that kwok cannot do
-// here: its stages see a pod, never the node that the pod is on.
+// kubelets do the part of a kubelet's work that kwok cannot do here, because
+// its stages see a pod and never the node that the pod is on: they end deleted
+// pods, or do not, and take nodes down, as the node's fault label says. The
+// queue holds pods, and nodes as names without namespace.
 type kubelets struct {
-	client    kubernetes.Interface
-	factory   informers.SharedInformerFactory
-	nodes     corelisters.NodeLister
-	pods      corelisters.PodLister
-	podsQueue workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	client  kubernetes.Interface
+	factory informers.SharedInformerFactory
+	nodes   corelisters.NodeLister
+	pods    corelisters.PodLister
+	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
 func newKubelets(client kubernetes.Interface) *kubelets {
@@ -42,7 +47,7 @@ func newKubelets(client kubernetes.Interface) *kubelets {
 		factory: f,
 		nodes:   f.Core().V1().Nodes().Lister(),
 		pods:    f.Core().V1().Pods().Lister(),
-		podsQueue: workqueue.NewTypedRateLimitingQueue(
+		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](terminationDelay, 5*time.Second)),
 	}
 }
@@ -52,7 +57,8 @@ func onlyWhatWeRead(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		o.ManagedFields, o.Labels, o.Annotations = nil, nil, nil
-		o.Spec, o.Status = corev1.PodSpec{NodeName: o.Spec.NodeName}, corev1.PodStatus{}
+		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
+		o.Status = corev1.PodStatus{}
 	case *corev1.Node:
 		o.ManagedFields = nil
 	}
@@ -69,9 +75,11 @@ func (k *kubelets) start(ctx context.Context) error {
 		return err
 	}
 	_, err = k.factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		UpdateFunc: func(was, is any) {
-			if stuck(was.(*corev1.Node)) && !stuck(is.(*corev1.Node)) {
-				k.enqueueAll(is.(*corev1.Node).Name)
+		AddFunc: func(o any) { k.queue.Add(cache.MetaObjectToName(o.(*corev1.Node))) },
+		UpdateFunc: func(before, after any) {
+			was, is := before.(*corev1.Node), after.(*corev1.Node)
+			if was.Labels[faultLabel] != is.Labels[faultLabel] || nodeReady(was) != nodeReady(is) {
+				k.queue.Add(cache.MetaObjectToName(is))
 			}
 		},
 	})
@@ -95,16 +103,14 @@ func (k *kubelets) ready() (int, error) {
 	}
 	ready := 0
 	for _, n := range nodes {
-		for _, c := range n.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-				ready++
-			}
+		if nodeReady(n) {
+			ready++
 		}
 	}
 	return ready, nil
 }
 
-// run ends deleted pods until ctx is done.
+// run works until ctx is done.
 func (k *kubelets) run(ctx context.Context) error {
 	const workers = 8
 	done := make(chan struct{})
@@ -116,7 +122,7 @@ func (k *kubelets) run(ctx context.Context) error {
 		}()
 	}
 	<-ctx.Done()
-	k.podsQueue.ShutDown()
+	k.queue.ShutDown()
 	for range workers {
 		<-done
 	}
@@ -125,19 +131,7 @@ func (k *kubelets) run(ctx context.Context) error {
 
 func (k *kubelets) enqueue(p *corev1.Pod) {
 	if terminating(p) {
-		k.podsQueue.AddAfter(cache.MetaObjectToName(p), terminationDelay)
-	}
-}
-
-func (k *kubelets) enqueueAll(node string) {
-	pods, err := k.pods.List(labels.Everything())
-	if err != nil {
-		return // a lister on a cache cannot fail
-	}
-	for _, p := range pods {
-		if p.Spec.NodeName == node {
-			k.enqueue(p)
-		}
+		k.queue.AddAfter(cache.MetaObjectToName(p), terminationDelay)
 	}
 }
 
@@ -147,38 +141,82 @@ func terminating(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds > 0
 }
 
-func stuck(n *corev1.Node) bool { return n.Labels[faultLabel] == stuckTerminating }
+// endsPods is false while the node's kubelet is stuck or dead.
+func endsPods(n *corev1.Node) bool {
+	fault := n.Labels[faultLabel]
+	return fault != stuckTerminating && fault != notReady
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 // next takes one pod from the queue; it is false when the queue has ended.
 func (k *kubelets) next(ctx context.Context) bool {
-	name, ended := k.podsQueue.Get()
+	name, ended := k.queue.Get()
 	if ended {
 		return false
 	}
-	defer k.podsQueue.Done(name)
-	if err := k.terminate(ctx, name); err != nil {
-		k.podsQueue.AddRateLimited(name)
+	defer k.queue.Done(name)
+	if err := k.sync(ctx, name); err != nil {
+		k.queue.AddRateLimited(name)
 		return true
 	}
-	k.podsQueue.Forget(name)
+	k.queue.Forget(name)
 	return true
 }
 
-// terminate removes a deleted pod, unless its node is stuck: then removing
-// the fault brings it back here.
-func (k *kubelets) terminate(ctx context.Context, name cache.ObjectName) error {
+func (k *kubelets) sync(ctx context.Context, name cache.ObjectName) error {
+	if name.Namespace == "" {
+		return k.syncNode(ctx, name.Name)
+	}
+	return k.syncPod(ctx, name)
+}
+
+// syncNode takes a node down that should be; kwok takes it up again. Whatever
+// else has changed, its pods may now end that could not before.
+func (k *kubelets) syncNode(ctx context.Context, name string) error {
+	n, err := k.nodes.Get(name)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if n.Labels[faultLabel] == notReady && nodeReady(n) {
+		return ignoreNotFound(k.takeDown(ctx, n))
+	}
+	pods, err := k.pods.List(labels.Everything())
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if p.Spec.NodeName == name {
+			k.enqueue(p)
+		}
+	}
+	return nil
+}
+
+// syncPod ends a deleted pod, if its node lets it. When it does not, the node's
+// recovery brings the pod back here.
+func (k *kubelets) syncPod(ctx context.Context, name cache.ObjectName) error {
 	p, err := k.pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil || !terminating(p) {
 		return ignoreNotFound(err)
 	}
 	n, err := k.nodes.Get(p.Spec.NodeName)
-	if err != nil {
+	if err != nil || !endsPods(n) {
 		return ignoreNotFound(err)
-	}
-	if stuck(n) {
-		return nil
 	}
 	opts := metav1.NewDeleteOptions(0)
 	opts.Preconditions = metav1.NewUIDPreconditions(string(p.UID))
 	return ignoreNotFound(k.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *opts))
+}
+
+func (k *kubelets) takeDown(ctx context.Context, n *corev1.Node) error {
+	now := time.Now().UTC().Format(time.RFC3339)
+	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady",`+
+		`"message":"container runtime is down","lastHeartbeatTime":%q,"lastTransitionTime":%q}]}}`, now, now)
+	_, err := k.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	return err
 }
