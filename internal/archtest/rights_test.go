@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package archtest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// applying is what the agent does with a kind: watch, apply and prune it.
+var applying = []string{"get", "list", "watch", "create", "patch", "delete"}
+
+func TestInstalledAgentMayApplyTheFleet(t *testing.T) {
+	var fleet []file
+	for _, f := range files(t, ".yaml") {
+		if strings.HasPrefix(f.Path, "examples/fleet/") {
+			fleet = append(fleet, f)
+		}
+	}
+	report(t, checkRights(t, fleet, read(t, "examples/install/fleet-rbac.yaml")))
+}
+
+func TestRightsRuleFails(t *testing.T) {
+	fleet := []file{
+		{"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
+		{"b.yaml", "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: b}\n"},
+		{"w.yaml", "apiVersion: lamplighter.dev/v1alpha1\nkind: Freeze\nmetadata: {name: f}\n"},
+	}
+	role := file{"role.yaml", `
+kind: ClusterRole
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, create, patch]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], verbs: [get, list, watch]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles], resourceNames: [a], verbs: [create, patch, delete]}
+`}
+	wantProblems(t, checkRights(t, fleet, role),
+		"role.yaml: allows no create, patch, delete of clusterroles/b, which b.yaml holds",
+		"role.yaml: allows no delete of configmaps/c, which a.yaml holds",
+		"role.yaml: allows no get, list, watch, create, patch, delete of secrets/s, which a.yaml holds")
+}
+
+// checkRights wants the role to allow everything the agent does with the
+// objects of the fleet.
+func checkRights(t *testing.T, fleet []file, role file) []problem {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	for _, doc := range documents(role) {
+		var r rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(doc), &r); err != nil {
+			t.Fatalf("%s: %v", role.Path, err)
+		}
+		if r.Kind == "ClusterRole" {
+			rules = append(rules, r.Rules...)
+		}
+	}
+	var problems []problem
+	for _, f := range fleet {
+		for _, doc := range documents(f) {
+			var o struct {
+				APIVersion, Kind string
+				Metadata         struct{ Name string }
+			}
+			if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+				t.Fatalf("%s: %v", f.Path, err)
+			}
+			group := path.Dir(o.APIVersion)
+			if group == "." {
+				group = ""
+			}
+			if o.Metadata.Name == "" || group == "lamplighter.dev" {
+				continue // a kustomization or plain configuration; a policy kind
+			}
+			resource := strings.ToLower(o.Kind) + "s"
+			if missing := missingVerbs(rules, group, resource, o.Metadata.Name); len(missing) > 0 {
+				problems = append(problems, problem{role.Path, 0, fmt.Sprintf(
+					"allows no %s of %s/%s, which %s holds", strings.Join(missing, ", "), resource, o.Metadata.Name, f.Path)})
+			}
+		}
+	}
+	return sorted(problems)
+}
+
+// missingVerbs are those of applying that no rule allows. Who lists or watches
+// a kind does so for all names.
+func missingVerbs(rules []rbacv1.PolicyRule, group, resource, name string) []string {
+	allowed := make(map[string]bool)
+	for _, r := range rules {
+		if !slices.Contains(r.APIGroups, group) || !slices.Contains(r.Resources, resource) {
+			continue
+		}
+		for _, verb := range r.Verbs {
+			named := verb != "list" && verb != "watch" && slices.Contains(r.ResourceNames, name)
+			if len(r.ResourceNames) == 0 || named {
+				allowed[verb] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(applying), func(verb string) bool { return allowed[verb] })
+}
+
+// documents are the YAML documents of a file.
+func documents(f file) []string {
+	return strings.Split("\n"+f.Text, "\n---\n")
+}
