@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,11 +25,11 @@ func build(ctx context.Context, tree fs.FS, root string) (Output, error) {
 	if err != nil {
 		return Output{}, err
 	}
-	resources, err := runKustomize(fsys, root)
+	resources, err := g.runKustomize(root)
 	if err != nil {
 		return Output{}, g.explain(root, err)
 	}
-	return g.output(root, resources)
+	return g.output(resources)
 }
 
 // previousIDs are the annotations that hold what an object was called before.
@@ -47,29 +46,33 @@ var previousIDs = []string{
 // list also says what a generator that merges keeps of the object it merges
 // into; objects fresh from a generator have no previous IDs, so it makes no
 // difference there.
-func runKustomize(fsys *filesystem, root string) (resmap.ResMap, error) {
+func (g *graph) runKustomize(root string) (resmap.ResMap, error) {
 	all := kresource.BuildAnnotations
 	kresource.BuildAnnotations = slices.DeleteFunc(slices.Clone(all), func(a string) bool {
 		return slices.Contains(previousIDs, a)
 	})
 	defer func() {
 		kresource.BuildAnnotations = all
-		openapi.ResetOpenAPI()
+		if g.schema { // it would shape every later build
+			openapi.ResetOpenAPI()
+		}
 	}()
 	return krusty.MakeKustomizer(&krusty.Options{
 		Reorder:          krusty.ReorderOptionNone,
 		LoadRestrictions: types.LoadRestrictionsNone, // the tree is the restriction
 		PluginConfig:     types.DisabledPluginConfig(),
-	}).Run(fsys, mounted(root))
+	}).Run(g.fsys, mounted(root))
 }
 
 // output turns kustomize's objects into ours.
-func (g *graph) output(root string, resources resmap.ResMap) (Output, error) {
+func (g *graph) output(resources resmap.ResMap) (Output, error) {
 	var out Output
+	files := g.definitions()
 	for _, r := range resources.Resources() {
-		o, err := g.object(root, r)
-		if err != nil {
-			return Output{}, err
+		id := r.OrgId()
+		o := Object{OriginalName: id.Name, File: files[sourceOf(id.ApiVersion(), id.Kind, id.Namespace, id.Name)]}
+		if err := o.fill(r); err != nil {
+			return Output{}, o.unfit(r, err)
 		}
 		if o.GroupVersionKind().Group == PolicyGroup {
 			out.Policies = append(out.Policies, o)
@@ -88,34 +91,28 @@ func (g *graph) output(root string, resources resmap.ResMap) (Output, error) {
 	return out, nil
 }
 
-func (g *graph) object(root string, r *kresource.Resource) (Object, error) {
-	o := Object{OriginalName: r.OrgId().Name, Unstructured: &unstructured.Unstructured{}}
-	origin, err := r.GetOrigin()
-	if err == nil && origin != nil {
-		o.File = path.Join(root, cmp.Or(origin.Path, origin.ConfiguredIn))
-	}
-	o.Object, err = mapping(r.YNode())
+// fill takes the content of r, without what was only there for us.
+func (o *Object) fill(r *kresource.Resource) error {
+	content, err := mapping(r.YNode())
 	if err != nil {
-		return Object{}, o.unfit(r, err)
+		return err
 	}
-	g.dropAnnotations(o)
+	o.Unstructured = &unstructured.Unstructured{Object: content}
+	dropPreviousIDs(content)
 	switch {
 	case o.GetAPIVersion() == "":
-		err = errors.New("has no apiVersion")
+		return errors.New("has no apiVersion")
 	case o.GetKind() == "":
-		err = errors.New("has no kind")
+		return errors.New("has no kind")
 	case o.GetName() == "":
-		err = errors.New("has no metadata.name")
+		return errors.New("has no metadata.name")
 	default:
-		err = checkTexts(o.Object)
+		return checkTexts(content)
 	}
-	if err != nil {
-		return Object{}, o.unfit(r, err)
-	}
-	return o, nil
 }
 
-func (o Object) unfit(r *kresource.Resource, err error) error {
+// unfit is an error about r, which may lack what names it.
+func (o *Object) unfit(r *kresource.Resource, err error) error {
 	id := join(r.GetKind(), r.GetNamespace(), r.GetName())
 	if o.File == "" {
 		return fmt.Errorf("%s: %w", id, err)
@@ -123,20 +120,14 @@ func (o Object) unfit(r *kresource.Resource, err error) error {
 	return fmt.Errorf("%s: %s: %w", o.File, id, err)
 }
 
-const originAnnotation = "config.kubernetes.io/origin"
-
-// dropAnnotations removes what was only there for us.
-func (g *graph) dropAnnotations(o Object) {
-	metadata, _ := o.Object["metadata"].(map[string]any)
+func dropPreviousIDs(object map[string]any) {
+	metadata, _ := object["metadata"].(map[string]any)
 	annotations, ok := metadata["annotations"].(map[string]any)
 	if !ok {
 		return
 	}
 	for _, a := range previousIDs {
 		delete(annotations, a)
-	}
-	if !g.origins {
-		delete(annotations, originAnnotation)
 	}
 	if len(annotations) == 0 {
 		delete(metadata, "annotations")

@@ -25,13 +25,14 @@ const (
 // graph is every kustomization that a build will visit, read before kustomize
 // starts. What may not be built is refused here.
 type graph struct {
-	fsys    *filesystem
-	visits  map[string]int // by directory: kustomizations that building it visits
-	roles   map[string]role
-	files   []string // files named under resources, in the order found
-	plain   bool     // the root has no kustomization file of its own
-	origins bool     // the root asks for origin annotations itself
-	secrets []string // values of secretGenerator literals; no error may show them
+	fsys      *filesystem
+	visits    map[string]int  // by directory: kustomizations that building it visits
+	roles     map[string]role // by directory: resource or component
+	files     []string        // files named under resources, in the order found
+	generated []definition    // what the generators make
+	schema    bool            // a kustomization sets the OpenAPI schema
+	plain     bool            // the root has no kustomization file of its own
+	secrets   []string        // what no error may show
 }
 
 // explore reads the graph below root.
@@ -46,12 +47,9 @@ func explore(fsys *filesystem, root string) (*graph, error) {
 	}
 	file, err := g.kustomizationFile(root)
 	if err == nil && file == "" {
-		file, err = g.listManifests(root)
+		err = g.listManifests(root)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if err := g.trackOrigins(file); err != nil {
 		return nil, err
 	}
 	_, err = g.visit(root, nil)
@@ -155,6 +153,7 @@ func (g *graph) parse(file string) (*types.Kustomization, error) {
 	if problems := fixed.EnforceFields(); len(problems) > 0 {
 		return nil, inFile(file, "", errors.New(problems[0]))
 	}
+	g.schema = g.schema || len(k.OpenAPI) > 0
 	g.roles[path.Dir(file)] = resource
 	if fixed.Kind == types.ComponentKind {
 		g.roles[path.Dir(file)] = component

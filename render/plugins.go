@@ -39,7 +39,7 @@ func (g *graph) plugins(file string, k *types.Kustomization, refs *referenceList
 				return inFile(file, field, err)
 			}
 			for _, c := range configs {
-				if err := g.plugin(field, c, refs); err != nil {
+				if err := g.plugin(file, field, c, refs); err != nil {
 					return inFile(file, field, err)
 				}
 			}
@@ -84,7 +84,7 @@ func factory() *resmap.Factory {
 
 // plugin refuses a plugin that would run code of its own, and lists the paths
 // that a built-in one reads.
-func (g *graph) plugin(field string, config *kresource.Resource, refs *referenceList) error {
+func (g *graph) plugin(file, field string, config *kresource.Resource, refs *referenceList) error {
 	kind, gvk := config.GetKind(), config.GetGvk()
 	switch {
 	case kind == helmGenerator:
@@ -99,6 +99,10 @@ func (g *graph) plugin(field string, config *kresource.Resource, refs *reference
 	fields, data := folded(m), payload
 	if kind == "SecretGenerator" {
 		data = secret
+	}
+	if made, ok := strings.CutSuffix(kind, "Generator"); ok {
+		behavior, _ := fields["behavior"].(string)
+		g.generates(made, file, types.GeneratorArgs{Namespace: config.GetNamespace(), Name: config.GetName(), Behavior: behavior})
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value, at := fields[key], field+"."+key

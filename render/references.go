@@ -54,9 +54,11 @@ func (g *graph) references(file string, k *types.Kustomization) ([]reference, er
 		refs.add(fmt.Sprintf("replacements[%d].path", i), manifest, r.Path)
 	}
 	for i, c := range k.ConfigMapGenerator {
+		g.generates("ConfigMap", file, c.GeneratorArgs)
 		refs.pairs(fmt.Sprintf("configMapGenerator[%d]", i), payload, c.KvPairSources)
 	}
 	for i, s := range k.SecretGenerator {
+		g.generates("Secret", file, s.GeneratorArgs)
 		field := fmt.Sprintf("secretGenerator[%d]", i)
 		refs.pairs(field, secret, s.KvPairSources)
 		if err := g.keepLiterals(s.LiteralSources); err != nil {
