@@ -5,6 +5,7 @@ package inventory
 import (
 	"errors"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/object/dependson"
@@ -41,7 +42,7 @@ func (p *planner) apply(id ID, o order) Decision {
 		}
 	}
 	d.Object = c.Object
-	d.After = o.dependencies(id)
+	d.After = p.needs(c, o)
 	return d
 }
 
@@ -71,9 +72,16 @@ func (p *planner) compared(c Change) Decision {
 	case c.Owner == "":
 		return Decision{Action: Apply, Reason: Adopted}
 	case c.Drifted:
-		return Decision{Action: Apply, Reason: Drifted}
+		return Decision{Action: Apply, Reason: Drifted, Message: driftMessage(c)}
 	}
 	return Decision{Action: Apply, Reason: Changed}
+}
+
+func driftMessage(c Change) string {
+	if c.DriftedBy == "" {
+		return ""
+	}
+	return "changed by " + strconv.Quote(c.DriftedBy)
 }
 
 // unapplicable is the decision for an object that could not be compared.
@@ -87,20 +95,23 @@ func unapplicable(err error) Decision {
 	return hold(Unknown, "%s", firstLine(err.Error()))
 }
 
-// blocker finds a dependency of a changed object that will not be in place. An
+// needs lists the dependencies without which a change cannot be applied. An
 // annotation asks for the dependency as it is rendered; a namespace or a
 // definition only has to exist.
-func (p *planner) blocker(c Change, o order) (Decision, bool) {
+func (p *planner) needs(c Change, o order) []ID {
 	explicit, err := dependson.ReadAnnotation(c.Object)
 	if err != nil {
-		return Decision{}, false // told as BadDependency
+		return nil // told as BadDependency
 	}
-	for _, id := range o.dependencies(c.ID) {
-		d := p.decided[id]
-		if d.Action == Apply || d.Action == Keep {
-			continue
-		}
-		if p.rendered[id].Kind == Create || slices.Contains(explicit, id) {
+	return slices.DeleteFunc(o.dependencies(c.ID), func(id ID) bool {
+		return p.rendered[id].Kind != Create && !slices.Contains(explicit, id)
+	})
+}
+
+// blocker finds a dependency of a changed object that will not be in place.
+func (p *planner) blocker(c Change, o order) (Decision, bool) {
+	for _, id := range p.needs(c, o) {
+		if d := p.decided[id]; d.Action != Apply && d.Action != Keep {
 			return d, true
 		}
 	}

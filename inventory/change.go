@@ -35,6 +35,8 @@ type Change struct {
 	// Drifted says that the rendered content is the one applied last, and that
 	// somebody has changed the live object since.
 	Drifted bool
+	// DriftedBy is the field manager that changed it last, if that is known.
+	DriftedBy string
 	// Owner is the owning inventory of the live object; empty if it has none.
 	Owner string
 	// Deleting says that the live object is being deleted.

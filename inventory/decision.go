@@ -85,8 +85,10 @@ type Decision struct {
 	// UID is the object that is pruned or released: a new one of the same name
 	// is left alone.
 	UID types.UID
-	// After lists the objects of the same plan that have to be done first,
-	// sorted: what an applied object depends on, what depends on a pruned one.
+	// After lists the objects of the same plan without which this one cannot be
+	// done, sorted: for one that is applied, what its annotation depends on and
+	// a namespace or definition that is yet to be created; for one that is
+	// pruned, what depends on it.
 	After []ID
 }
 
@@ -100,6 +102,7 @@ const (
 	ResultConfigured Result = "Configured"
 	ResultUnchanged  Result = "Unchanged"
 	ResultPruned     Result = "Pruned"   // its deletion is confirmed
+	ResultDeleting   Result = "Deleting" // its deletion is asked for and not confirmed
 	ResultReleased   Result = "Released" // left in the cluster, or gone before
 	ResultHeld       Result = "Held"     // the decision was to wait
 	ResultConflict   Result = "Conflict" // another field manager holds a field
@@ -112,6 +115,6 @@ const (
 type Outcome struct {
 	ID     ID
 	Result Result
-	Err    error         // set for Conflict, Refused, Skipped and Failed
+	Err    error         // why, for Deleting, Conflict, Refused, Skipped and Failed
 	Took   time.Duration // time spent on this object
 }

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"lamplighter.dev/inventory"
+)
+
+// Options are what a Cluster works with. Zero durations take their defaults.
+type Options struct {
+	Instance inventory.Instance
+	Log      *slog.Logger // discards if nil
+
+	// ForceConflicts takes fields that other managers hold, instead of
+	// reporting them.
+	ForceConflicts bool
+
+	// DefinitionTimeout bounds the wait for a CustomResourceDefinition to be
+	// served and for a namespace to be usable, before their members are
+	// applied. Default 30 s.
+	DefinitionTimeout time.Duration
+	// DeletionTimeout bounds the wait for a deletion to be confirmed, after
+	// which the object stays in the inventory. Default 10 s.
+	DeletionTimeout time.Duration
+	// RequestTimeout bounds one request. Default 30 s.
+	RequestTimeout time.Duration
+	// InFlight is how many objects are worked on at once. Default 32.
+	InFlight int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.DefinitionTimeout = cmp.Or(o.DefinitionTimeout, 30*time.Second)
+	o.DeletionTimeout = cmp.Or(o.DeletionTimeout, 10*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
+	o.InFlight = cmp.Or(o.InFlight, 32)
+	return o
+}
+
+// Cluster is one API server. After Start it may be used by several goroutines.
+type Cluster struct {
+	opts     Options
+	typed    kubernetes.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	mapper   meta.ResettableRESTMapper
+
+	changed chan struct{}
+	stop    <-chan struct{}
+	running sync.WaitGroup
+	feeds   feeds
+
+	mu    sync.Mutex // guards what follows
+	kinds map[schema.GroupKind]*feed[*live]
+	known map[inventory.ID]known
+	found map[inventory.ID]*live // as the last Inspect saw them
+}
+
+// New returns a Cluster that talks to the API server of a config. It sends
+// nothing yet.
+func New(config *rest.Config, opts Options) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // the API server's own priority and fairness is the limit
+	c := &Cluster{
+		opts:    opts.withDefaults(),
+		changed: make(chan struct{}, 1),
+		kinds:   map[schema.GroupKind]*feed[*live]{},
+		known:   map[inventory.ID]known{},
+		found:   map[inventory.ID]*live{},
+	}
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
+	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	var err error
+	if c.typed, err = kubernetes.NewForConfig(protobuf); err != nil {
+		return nil, fmt.Errorf("API client: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("API client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("API client: %w", err)
+	}
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.typed.Discovery()))
+	if c.feeds, err = c.newFeeds(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Start begins to watch nodes, DaemonSets, their revisions and their pods, and
+// returns when all of them have been read once. The watches end with ctx; Wait
+// returns when they have.
+func (c *Cluster) Start(ctx context.Context) error {
+	c.stop = ctx.Done()
+	waits := c.feeds.start(c)
+	for _, wait := range waits {
+		if err := wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wait returns when all watches have ended.
+func (c *Cluster) Wait() { c.running.Wait() }
+
+// Changed receives when something that matters has moved since the last
+// receive, however much it was.
+func (c *Cluster) Changed() <-chan struct{} { return c.changed }
+
+func (c *Cluster) notify() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // a notice is pending already
+	}
+}

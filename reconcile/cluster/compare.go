@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lamplighter.dev/inventory"
+)
+
+// compare asks the API server what an apply would make of the live object. The
+// result is remembered, unless it is an error.
+func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change, hash string) (inventory.Change, error) {
+	var current *unstructured.Unstructured
+	err := c.try(ctx, func(ctx context.Context) (err error) {
+		current, err = c.resource(t).Get(ctx, t.id.Name, metav1.GetOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) { // it went in the meantime
+		return inventory.Change{ID: t.id, Kind: inventory.Create, Object: t.object}, nil
+	}
+	if err != nil {
+		return c.failed(ctx, change, err)
+	}
+	change.Live = current
+	merged, err := c.send(ctx, t, dryRun, current.GetUID())
+	if noDryRun(err) { // an admission webhook is in the way: only a real apply can tell
+		change.TemplateChanged = t.id.GroupKind == daemonSetKind
+		return change, nil
+	}
+	if err != nil {
+		return c.failed(ctx, change, err)
+	}
+	change.Merged = merged
+	former := hasFormer(current)
+	change.TemplateChanged = t.id.GroupKind == daemonSetKind && !sameTemplate(current, merged)
+	if !former && sameContent(current, merged) {
+		change.Kind, change.Drifted = inventory.None, false
+		change.Live, change.Merged = nil, nil
+	}
+	if change.Drifted {
+		change.DriftedBy = lastForeign(current)
+	}
+	return change, c.learn(t.id, known{hash: hash, clean: !former, change: change}, current)
+}
+
+// failed puts an error about one object into its change. The end of ctx is an
+// error about all.
+func (c *Cluster) failed(ctx context.Context, change inventory.Change, err error) (inventory.Change, error) {
+	if ctx.Err() != nil {
+		return change, context.Cause(ctx)
+	}
+	change.Err = refusal(change.ID.GroupKind, err)
+	return change, nil
+}
+
+// noDryRun recognises the answer that an admission webhook with side effects
+// gives to a dry run.
+func noDryRun(err error) bool {
+	status, ok := statusOf(err)
+	return ok && apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run")
+}
+
+func hasFormer(obj *unstructured.Unstructured) bool {
+	for _, e := range obj.GetManagedFields() {
+		if isFormer(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// bookkeeping are the metadata that say nothing about what an object is.
+var bookkeeping = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
+
+// sameContent compares two answers of the API server, bookkeeping and status
+// apart.
+func sameContent(a, b *unstructured.Unstructured) bool {
+	return equality.Semantic.DeepEqual(contentOf(a), contentOf(b))
+}
+
+func contentOf(obj *unstructured.Unstructured) map[string]any {
+	content := make(map[string]any, len(obj.Object))
+	for field, value := range obj.Object {
+		if field != "status" {
+			content[field] = value
+		}
+	}
+	if metadata, ok := obj.Object["metadata"].(map[string]any); ok {
+		kept := make(map[string]any, len(metadata))
+		for field, value := range metadata {
+			kept[field] = value
+		}
+		for _, field := range bookkeeping {
+			delete(kept, field)
+		}
+		content["metadata"] = kept
+	}
+	return content
+}
+
+func sameTemplate(a, b *unstructured.Unstructured) bool {
+	before, _, errBefore := unstructured.NestedFieldNoCopy(a.Object, "spec", "template")
+	after, _, errAfter := unstructured.NestedFieldNoCopy(b.Object, "spec", "template")
+	return errBefore == nil && errAfter == nil && equality.Semantic.DeepEqual(before, after)
+}

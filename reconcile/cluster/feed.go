@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// feed watches one kind of object and keeps of each only what is asked for.
+type feed[T any] struct {
+	what     string // for errors: "watch pods"
+	informer cache.SharedIndexInformer
+	// refused is the last error that a list or watch was answered with, and
+	// denied is closed when one of them will not go away by trying again.
+	refused atomic.Pointer[error]
+	denied  chan struct{}
+	deny    sync.Once
+}
+
+// record is what a feed keeps of an object.
+type record[T any] struct {
+	meta  metav1.ObjectMeta // what the store needs: namespace, name, resourceVersion
+	value T
+}
+
+// GetObjectMeta lets the store find the record's key.
+func (r *record[T]) GetObjectMeta() metav1.Object { return &r.meta }
+
+// source says where a feed's objects come from and what is kept of them.
+type source[T any] struct {
+	what    string
+	lister  cache.ListerWatcher
+	example runtime.Object
+	reduce  func(any) (T, error)
+	// same reports whether a change from one value to the other is of no
+	// interest to anybody who waits.
+	same func(a, b T) bool
+}
+
+func newFeed[T any](src source[T], notify func()) (*feed[T], error) {
+	f := &feed[T]{
+		what:     src.what,
+		denied:   make(chan struct{}),
+		informer: cache.NewSharedIndexInformerWithOptions(src.lister, src.example, cache.SharedIndexInformerOptions{}),
+	}
+	if err := f.informer.SetTransform(src.transform); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.what, err)
+	}
+	err := f.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			return // it lists again
+		}
+		f.refused.Store(&err)
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
+			f.deny.Do(func() { close(f.denied) })
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.what, err)
+	}
+	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { notify() },
+		DeleteFunc: func(any) { notify() },
+		UpdateFunc: func(before, after any) {
+			a, b := before.(*record[T]), after.(*record[T])
+			if a.meta.UID != b.meta.UID || !src.same(a.value, b.value) {
+				notify()
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.what, err)
+	}
+	return f, nil
+}
+
+// transform reduces an object to a record. It may be given one that is reduced.
+func (s source[T]) transform(obj any) (any, error) {
+	switch obj := obj.(type) {
+	case *record[T]:
+		return obj, nil
+	case cache.DeletedFinalStateUnknown:
+		return obj, nil
+	case metav1.ObjectMetaAccessor:
+		m := obj.GetObjectMeta()
+		value, err := s.reduce(obj)
+		if err != nil {
+			return nil, err
+		}
+		return &record[T]{
+			meta: metav1.ObjectMeta{
+				Namespace:       m.GetNamespace(),
+				Name:            m.GetName(),
+				UID:             m.GetUID(),
+				ResourceVersion: m.GetResourceVersion(),
+			},
+			value: value,
+		}, nil
+	}
+	return nil, fmt.Errorf("%s: unexpected %T", s.what, obj)
+}
+
+// start runs the watch until the cluster's end and returns a function that
+// waits for the first complete list.
+func (f *feed[T]) start(c *Cluster) func(context.Context) error {
+	c.running.Go(func() { f.informer.Run(c.stop) })
+	return f.wait
+}
+
+// wait returns when the feed has been read once. It gives up early if the API
+// server will not let us.
+func (f *feed[T]) wait(ctx context.Context) error {
+	select {
+	case <-f.informer.HasSyncedChecker().Done():
+		return nil
+	case <-f.denied:
+	case <-ctx.Done():
+	}
+	if refused := f.refused.Load(); refused != nil {
+		return fmt.Errorf("%s: %w", f.what, *refused)
+	}
+	return fmt.Errorf("%s: %w", f.what, context.Cause(ctx))
+}
+
+// values returns what the feed knows, in no order.
+func (f *feed[T]) values() []T {
+	records := f.informer.GetStore().List()
+	out := make([]T, 0, len(records))
+	for _, r := range records {
+		out = append(out, r.(*record[T]).value)
+	}
+	return out
+}
+
+// get returns what the feed knows of one object.
+func (f *feed[T]) get(namespace, name string) (T, bool) {
+	key := name
+	if namespace != "" {
+		key = namespace + "/" + name
+	}
+	r, found, err := f.informer.GetStore().GetByKey(key)
+	if err != nil || !found {
+		var none T
+		return none, false
+	}
+	return r.(*record[T]).value, true
+}

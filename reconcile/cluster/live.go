@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"lamplighter.dev/inventory"
+)
+
+// live is what is kept of the metadata of an object in the cluster.
+type live struct {
+	namespace, name string
+	uid             types.UID
+	resourceVersion string
+	generation      int64
+	deleting        bool
+	finalizers      []string
+	// honoured are the annotations that we act on.
+	honoured map[string]string
+	// digest is of all metadata that people set: labels, annotations,
+	// finalizers, owners.
+	digest [sha256.Size]byte
+}
+
+func (l *live) owner() string { return l.honoured[inventory.OwnerAnnotation] }
+
+// honouredAnnotations are those kept of a live object.
+var honouredAnnotations = []string{
+	inventory.OwnerAnnotation, inventory.DependsOnAnnotation,
+	inventory.DeletionAnnotation, inventory.OnRemoveAnnotation,
+}
+
+// liveOf reduces the metadata of an object.
+func liveOf(m metav1.Object) (*live, error) {
+	l := &live{
+		namespace:       m.GetNamespace(),
+		name:            m.GetName(),
+		uid:             m.GetUID(),
+		resourceVersion: m.GetResourceVersion(),
+		generation:      m.GetGeneration(),
+		deleting:        m.GetDeletionTimestamp() != nil,
+		finalizers:      m.GetFinalizers(),
+	}
+	for _, name := range honouredAnnotations {
+		if value, ok := m.GetAnnotations()[name]; ok {
+			if l.honoured == nil {
+				l.honoured = map[string]string{}
+			}
+			l.honoured[name] = value
+		}
+	}
+	text, err := json.Marshal([]any{m.GetLabels(), m.GetAnnotations(), m.GetFinalizers(), m.GetOwnerReferences()})
+	if err != nil {
+		return nil, fmt.Errorf("metadata of %s: %w", m.GetName(), err)
+	}
+	l.digest = sha256.Sum256(text)
+	return l, nil
+}
+
+func reduceLive(obj any) (*live, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return nil, fmt.Errorf("unexpected %T", obj)
+	}
+	return liveOf(m)
+}
+
+// sameLive ignores what a controller writes into a status.
+func sameLive(kind schema.GroupKind) func(a, b *live) bool {
+	return func(a, b *live) bool {
+		if !countsGenerations(kind, b.generation) {
+			return a.resourceVersion == b.resourceVersion
+		}
+		return a.generation == b.generation && a.deleting == b.deleting && a.digest == b.digest
+	}
+}
+
+// countsGenerations reports whether every change of an object of the kind, its
+// metadata and status apart, gives it a new generation. Some built-in kinds
+// carry a generation that never moves.
+func countsGenerations(kind schema.GroupKind, generation int64) bool {
+	if generation == 0 {
+		return false
+	}
+	switch kind.Group {
+	case "apps", "batch", "policy", "apiextensions.k8s.io", "networking.k8s.io":
+		return true
+	}
+	custom := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
+	return custom
+}
+
+// watchKinds makes sure that the objects of each kind that carry our label are
+// watched, and returns when all have been read once.
+func (c *Cluster) watchKinds(ctx context.Context, mappings map[schema.GroupKind]*meta.RESTMapping) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
+	defer cancel()
+	var feeds []*feed[*live]
+	for kind, mapping := range mappings {
+		f, err := c.kind(kind, mapping.Resource)
+		if err != nil {
+			return err
+		}
+		feeds = append(feeds, f)
+	}
+	for _, f := range feeds {
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kind returns the watch of a kind, and starts it if there is none.
+func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResource) (*feed[*live], error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.kinds[kind]; ok {
+		return f, nil
+	}
+	f, err := newFeed(source[*live]{
+		what:    "watch " + resource.GroupResource().String(),
+		lister:  c.labelled(resource),
+		example: &metav1.PartialObjectMetadata{},
+		reduce:  reduceLive,
+		same:    sameLive(kind),
+	}, c.notify)
+	if err != nil {
+		return nil, err
+	}
+	f.start(c)
+	c.kinds[kind] = f
+	return f, nil
+}
+
+// labelled lists and watches the metadata of objects that carry our label.
+func (c *Cluster) labelled(resource schema.GroupVersionResource) cache.ListerWatcher {
+	selector := inventory.InstanceLabel + "=" + c.opts.Instance.Name
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return c.metadata.Resource(resource).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return c.metadata.Resource(resource).Watch(ctx, o)
+		},
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"lamplighter.dev/inventory"
+)
+
+// Orphans describes objects that are owned and not rendered, one entry for each
+// ID, in the order given. For a namespace or a definition it also finds out
+// what would go with it; if that cannot be read, the entry says so.
+func (c *Cluster) Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.Live, error) {
+	a := atlas{mapper: c.mapper}
+	targets := make([]target, 0, len(ids))
+	mappings := map[schema.GroupKind]*meta.RESTMapping{}
+	for _, id := range ids {
+		t, err := a.targetOf(id)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, t)
+		if t.mapping != nil {
+			mappings[id.GroupKind] = t.mapping
+		}
+	}
+	if err := c.watchKinds(ctx, mappings); err != nil {
+		return nil, err
+	}
+	found, err := c.find(ctx, targets)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]inventory.Live, len(targets))
+	var work errgroup.Group
+	work.SetLimit(c.opts.InFlight)
+	for i, t := range targets {
+		work.Go(func() error {
+			out[i] = c.orphan(ctx, t, found[t.id])
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	return out, ctx.Err()
+}
+
+// orphan describes one object; l is nil if it does not exist.
+func (c *Cluster) orphan(ctx context.Context, t target, l *live) inventory.Live {
+	if l == nil {
+		return inventory.Live{ID: t.id, Gone: true}
+	}
+	out := inventory.Live{
+		ID: t.id, UID: l.uid, Annotations: l.honoured,
+		Deleting: l.deleting, Finalizers: l.finalizers,
+	}
+	switch t.id.GroupKind {
+	case namespaceKind:
+		out.Foreign, out.Err = c.foreignIn(ctx, t.id.Name)
+	case definitionKind:
+		out.Defines, out.Foreign, out.Err = c.foreignOf(ctx, t.id.Name)
+	}
+	return out
+}
+
+// enough is how many foreign objects are looked for: one holds, three are told.
+const enough = 4
+
+// foreignOf finds the kind that a definition defines, and objects of it that
+// are not ours.
+func (c *Cluster) foreignOf(ctx context.Context, definition string) (schema.GroupKind, []string, error) {
+	plural, group, _ := strings.Cut(definition, ".")
+	gvk, err := c.mapper.KindFor(schema.GroupVersionResource{Group: group, Resource: plural})
+	if meta.IsNoMatchError(err) {
+		return schema.GroupKind{}, nil, nil // not served: it has no objects
+	}
+	if err != nil {
+		return schema.GroupKind{}, nil, err
+	}
+	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return gvk.GroupKind(), nil, err
+	}
+	var foreign []string
+	err = c.eachPage(ctx, mapping, metav1.NamespaceAll, func(m *metav1.PartialObjectMetadata) error {
+		if len(foreign) < enough && !c.owns(m) {
+			foreign = append(foreign, describe(gvk.GroupKind(), m))
+		}
+		return nil
+	})
+	return gvk.GroupKind(), foreign, err
+}
+
+// foreignIn finds objects in a namespace that are not ours.
+func (c *Cluster) foreignIn(ctx context.Context, namespace string) ([]string, error) {
+	mappings, err := c.namespacedKinds()
+	if err != nil {
+		return nil, err
+	}
+	var foreign []string
+	for _, mapping := range mappings {
+		kind := mapping.GroupVersionKind.GroupKind()
+		err := c.eachPage(ctx, mapping, namespace, func(m *metav1.PartialObjectMetadata) error {
+			if len(foreign) < enough && !c.owns(m) && !comesWithNamespace(kind, m) {
+				foreign = append(foreign, describe(kind, m))
+			}
+			return nil
+		})
+		if err != nil || len(foreign) >= enough {
+			return foreign, err
+		}
+	}
+	return foreign, nil
+}
+
+// namespacedKinds lists all kinds whose objects live in namespaces and can be
+// listed. A group that cannot be discovered is an error: what is in it would be
+// overlooked.
+func (c *Cluster) namespacedKinds() ([]*meta.RESTMapping, error) {
+	lists, err := discovery.ServerPreferredNamespacedResources(c.typed.Discovery())
+	if err != nil {
+		return nil, err
+	}
+	var mappings []*meta.RESTMapping
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "delete"}}, lists) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			mappings = append(mappings, &meta.RESTMapping{
+				Resource:         gv.WithResource(r.Name),
+				GroupVersionKind: gv.WithKind(r.Kind),
+				Scope:            meta.RESTScopeNamespace,
+			})
+		}
+	}
+	return mappings, nil
+}
+
+// owns reports whether an object is ours, or was made by a controller for
+// another object, with which it will go.
+func (c *Cluster) owns(m *metav1.PartialObjectMetadata) bool {
+	return m.Annotations[inventory.OwnerAnnotation] == c.opts.Instance.ID() || len(m.OwnerReferences) > 0
+}
+
+// comesWithNamespace reports whether the control plane made an object by itself.
+func comesWithNamespace(kind schema.GroupKind, m *metav1.PartialObjectMetadata) bool {
+	switch kind.String() {
+	case "Event", "Event.events.k8s.io", "Endpoints", "PodMetrics.metrics.k8s.io":
+		return true
+	case "ServiceAccount":
+		return m.Name == "default"
+	case "ConfigMap":
+		return m.Name == "kube-root-ca.crt"
+	}
+	return false
+}
+
+func describe(kind schema.GroupKind, m *metav1.PartialObjectMetadata) string {
+	return inventory.Format(inventory.ID{GroupKind: kind, Namespace: m.Namespace, Name: m.Name})
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"lamplighter.dev/inventory"
+)
+
+// mode says whether an apply is meant.
+type mode []string
+
+var (
+	forReal mode
+	dryRun  = mode{metav1.DryRunAll}
+)
+
+// send applies an object. It takes no field that another manager holds, except
+// from those that yield, or if conflicts are to be forced. If uid is not empty,
+// only that object is changed and no new one is made.
+func (c *Cluster) send(ctx context.Context, t target, m mode, uid types.UID) (*unstructured.Unstructured, error) {
+	body, err := bodyOf(t, uid)
+	if err != nil {
+		return nil, err
+	}
+	force := c.opts.ForceConflicts
+	for {
+		var answer *unstructured.Unstructured
+		err := c.tryServed(ctx, func(ctx context.Context) (err error) {
+			answer, err = c.resource(t).Patch(ctx, t.id.Name, types.ApplyPatchType, body, metav1.PatchOptions{
+				FieldManager:    inventory.FieldManager,
+				Force:           &force,
+				DryRun:          m,
+				FieldValidation: metav1.FieldValidationStrict,
+			})
+			return err
+		})
+		if err == nil {
+			return answer, nil
+		}
+		held := conflicts(err)
+		if len(held) == 0 || force {
+			return nil, err
+		}
+		if conflict := foreignConflict(held); conflict != nil {
+			return nil, conflict
+		}
+		force = true
+	}
+}
+
+// tryServed is try for kinds that may have been defined a moment ago: an API
+// server begins to serve them a little later than it says so.
+func (c *Cluster) tryServed(ctx context.Context, request func(context.Context) error) error {
+	wait := firstWait
+	for n := 1; ; n++ {
+		err := c.try(ctx, request)
+		if n == tries || !notServed(err) || pause(ctx, wait) != nil {
+			return err
+		}
+		wait *= 2
+	}
+}
+
+// notServed recognises the answer to a path that the API server does not know,
+// as opposed to one about an object that does not exist.
+func notServed(err error) bool {
+	status, ok := statusOf(err)
+	if !ok || !apierrors.IsNotFound(err) || status.Details == nil {
+		return false
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return true
+		}
+	}
+	return false
+}
+
+func bodyOf(t target, uid types.UID) ([]byte, error) {
+	obj := t.object
+	if uid != "" || t.namespace() != obj.GetNamespace() {
+		obj = obj.DeepCopy()
+		obj.SetNamespace(t.namespace())
+		if uid != "" {
+			obj.SetUID(uid)
+		}
+	}
+	body, err := json.Marshal(obj.Object)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inventory.Format(t.id), err)
+	}
+	return body, nil
+}
+
+// formerManagers are who owns the fields of an object that kubectl applied on
+// the client, or that was made before field managers were recorded.
+var formerManagers = sets.New("kubectl-client-side-apply", "kubectl-create", "before-first-apply")
+
+// isFormer reports whether an entry has to be merged into ours.
+func isFormer(e metav1.ManagedFieldsEntry) bool {
+	return e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" && formerManagers.Has(e.Manager)
+}
+
+// mergeFormer gives us the fields of former managers, so that those which Git
+// does not have go away with the next apply. Merged later, they would stay for
+// ever: nobody would own them.
+func (c *Cluster) mergeFormer(ctx context.Context, t target) error {
+	var err error
+	for range tries { // a status written in between makes the patch stale
+		err = c.try(ctx, func(ctx context.Context) error { return c.mergeOnce(ctx, t) })
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return err
+}
+
+func (c *Cluster) mergeOnce(ctx context.Context, t target) error {
+	m, err := c.metadataOf(t).Get(ctx, t.id.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(m, formerManagers, inventory.FieldManager)
+	if err != nil || patch == nil {
+		return err
+	}
+	_, err = c.metadataOf(t).Patch(ctx, t.id.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
+	return err
+}
+
+// lastForeign names the manager, other than us and the status writers, that
+// changed the object last.
+func lastForeign(obj *unstructured.Unstructured) string {
+	var (
+		name   string
+		newest metav1.Time
+	)
+	for _, e := range obj.GetManagedFields() {
+		if e.Manager == inventory.FieldManager || e.Subresource != "" || strings.TrimSpace(e.Manager) == "" {
+			continue
+		}
+		if e.Time != nil && (name == "" || newest.Before(e.Time)) {
+			name, newest = e.Manager, *e.Time
+		}
+	}
+	return name
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lamplighter.dev/inventory"
+)
+
+// refusal turns an API server's answer to an apply into an error that the
+// planner understands: an [*inventory.RejectedError] if trying again would not
+// help, else an error of one line. What an answer about a Secret says is kept
+// back unless it cannot quote the Secret's values.
+func refusal(kind schema.GroupKind, err error) error {
+	status, ok := statusOf(err)
+	if !ok {
+		return err
+	}
+	message := oneLine(status.Message)
+	if kind == secretKind && mayQuote(status) {
+		message = "the API server refuses the Secret: " + string(status.Reason) + " (its message may hold a value and is kept back)"
+	}
+	switch status.Code {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		return &inventory.RejectedError{Message: message}
+	}
+	return errors.New(message)
+}
+
+// mayQuote reports whether a message could hold what was sent. Those about
+// access, existence and field managers name paths and objects only.
+func mayQuote(status metav1.Status) bool {
+	switch status.Reason {
+	case metav1.StatusReasonNotFound, metav1.StatusReasonConflict, metav1.StatusReasonTooManyRequests,
+		metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonUnauthorized:
+		return false
+	}
+	return true
+}
+
+// statusOf returns what the API server answered, if err is an answer of its.
+func statusOf(err error) (metav1.Status, bool) {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return metav1.Status{}, false
+	}
+	return answer.Status(), true
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// managerInMessage finds the manager in a cause such as
+// conflict with "kubectl-edit" using v1.
+var managerInMessage = regexp.MustCompile(`^conflict with ("(?:[^"\\]|\\.)*")`)
+
+// conflicts lists the fields that other managers hold, by manager. It is empty
+// if the error is not about field managers.
+func conflicts(err error) map[string][]string {
+	status, ok := statusOf(err)
+	if !ok || status.Details == nil {
+		return nil
+	}
+	fields := map[string][]string{}
+	for _, cause := range status.Details.Causes {
+		if cause.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		manager := "unknown"
+		if m := managerInMessage.FindStringSubmatch(cause.Message); m != nil {
+			manager = unquote(m[1])
+		}
+		fields[manager] = append(fields[manager], cause.Field)
+	}
+	return fields
+}
+
+func unquote(s string) string {
+	var out string
+	if _, err := fmt.Sscanf(s, "%q", &out); err != nil {
+		return strings.Trim(s, `"`)
+	}
+	return out
+}
+
+// yields reports whether we take over a manager's fields: ours, and those of a
+// person who used kubectl, or nobody at all, before the object was ours.
+func yields(manager string) bool {
+	return manager == inventory.FieldManager || manager == "before-first-apply" ||
+		manager == "kubectl" || strings.HasPrefix(manager, "kubectl-")
+}
+
+// foreignConflict picks the conflict to report: nil if all managers yield.
+func foreignConflict(fields map[string][]string) *inventory.ConflictError {
+	var managers []string
+	for manager := range fields {
+		if !yields(manager) {
+			managers = append(managers, manager)
+		}
+	}
+	if len(managers) == 0 {
+		return nil
+	}
+	slices.Sort(managers)
+	held := fields[managers[0]]
+	slices.Sort(held)
+	return &inventory.ConflictError{Manager: managers[0], Fields: held}
+}
