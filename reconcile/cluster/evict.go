@@ -5,11 +5,14 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"lamplighter.dev/reconcile/rollout"
 )
@@ -17,54 +20,37 @@ import (
 // evictionsInFlight is how many evictions are sent at once.
 const evictionsInFlight = 16
 
-// EvictResult is how an eviction ended.
-type EvictResult string
-
-// The results of an eviction.
-const (
-	Evicted EvictResult = "Evicted" // the pod is on its way out
-	Gone    EvictResult = "Gone"    // that very pod does not exist any more
-	Stale   EvictResult = "Stale"   // the pod has changed since it was decided
-	Refused EvictResult = "Refused" // a disruption budget does not allow it now
-	Failed  EvictResult = "Failed"
-)
-
-// EvictOutcome is what became of one eviction.
-type EvictOutcome struct {
-	Decision rollout.Decision
-	Result   EvictResult
-	Message  string // the API server's words, for Refused and Failed
-}
-
 // Evict sends the evictions among the decisions, side by side, through the
 // Eviction API so that disruption budgets count. A pod is evicted only if it
 // still is exactly the one that the decision is about. Nothing is sent after
-// the end of ctx.
-func (c *Cluster) Evict(ctx context.Context, decisions []rollout.Decision) []EvictOutcome {
+// the end of ctx. The attempts are in the order of the decisions.
+func (c *Cluster) Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt {
 	var due []rollout.Decision
 	for _, d := range decisions {
 		if d.Action == rollout.Evict && d.Pod != nil {
 			due = append(due, d)
 		}
 	}
-	out := make([]EvictOutcome, len(due))
+	attempts := make([]rollout.Attempt, len(due))
 	var work errgroup.Group
 	work.SetLimit(evictionsInFlight)
 	for i, d := range due {
 		work.Go(func() error {
-			out[i] = c.evictOne(ctx, d)
+			attempts[i] = c.evictOne(ctx, d)
 			return nil
 		})
 	}
 	if err := work.Wait(); err != nil {
 		panic(err) // no function of the group returns one
 	}
-	return out
+	return attempts
 }
 
-func (c *Cluster) evictOne(ctx context.Context, d rollout.Decision) EvictOutcome {
+// evictOne sends one eviction, once: whether to repeat it is for the next plan
+// to decide.
+func (c *Cluster) evictOne(ctx context.Context, d rollout.Decision) rollout.Attempt {
 	if ctx.Err() != nil {
-		return EvictOutcome{Decision: d, Result: Failed, Message: "not sent: " + context.Cause(ctx).Error()}
+		return rollout.Attempt{Decision: d, Result: rollout.Errored, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
 	}
 	eviction := &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Pod.Name.Namespace, Name: d.Pod.Name.Name},
@@ -72,40 +58,76 @@ func (c *Cluster) evictOne(ctx context.Context, d rollout.Decision) EvictOutcome
 			UID: &d.Pod.UID, ResourceVersion: &d.Pod.ResourceVersion,
 		}},
 	}
-	// Sent once: whether to repeat it is for the next plan to decide.
 	err := c.once(ctx, func(ctx context.Context) error {
 		return c.typed.PolicyV1().Evictions(eviction.Namespace).Evict(ctx, eviction)
 	})
-	o := EvictOutcome{Decision: d}
-	switch {
-	case err == nil:
-		o.Result = Evicted
-	case apierrors.IsNotFound(err):
-		o.Result = Gone
-	case apierrors.IsConflict(err):
-		o.Result = Stale
-	case apierrors.IsTooManyRequests(err):
-		o.Result, o.Message = Refused, budgetMessage(err)
-	default:
-		o.Result, o.Message = Failed, oneLine(err.Error())
-	}
-	return o
+	return c.attempt(ctx, d, err)
 }
 
-// budgetMessage is what the API server says about the budget that refused.
-func budgetMessage(err error) string {
-	status, ok := statusOf(err)
-	if !ok {
-		return oneLine(err.Error())
+// attempt reads the API server's answer to an eviction.
+func (c *Cluster) attempt(ctx context.Context, d rollout.Decision, err error) rollout.Attempt {
+	a := rollout.Attempt{Decision: d, Result: rollout.Sent}
+	if err == nil {
+		return a
 	}
-	message := oneLine(status.Message)
+	status, answered := statusOf(err)
+	a.Message = oneLine(status.Message)
+	switch {
+	case !answered:
+		a.Result, a.Message, a.Err = rollout.Errored, "", err
+	case status.Code == http.StatusNotFound, status.Code == http.StatusConflict:
+		a.Result = rollout.Gone
+	case status.Code == http.StatusTooManyRequests:
+		a.Result = rollout.Refused
+		a.Message = strings.TrimSpace(a.Message + " " + c.budget(ctx, d.Pod.Name.Namespace, status))
+	case status.Code < http.StatusInternalServerError, strings.Contains(status.Message, severalBudgets):
+		a.Result = rollout.Refused
+	default:
+		a.Result, a.Err = rollout.Errored, err
+	}
+	return a
+}
+
+// severalBudgets is part of what the API server answers, as an internal error,
+// if more than one disruption budget covers a pod.
+const severalBudgets = "more than one PodDisruptionBudget"
+
+// budgetInCause finds the budget in a cause such as
+// The disruption budget web needs 3 healthy pods and has 3 currently.
+var budgetInCause = regexp.MustCompile(`^The disruption budget (\S+) `)
+
+// budget says which disruption budget refused, and whether it ever will not.
+func (c *Cluster) budget(ctx context.Context, namespace string, status metav1.Status) string {
 	if status.Details == nil {
-		return message
+		return ""
 	}
 	for _, cause := range status.Details.Causes {
-		if cause.Type == policyv1.DisruptionBudgetCause {
-			return fmt.Sprintf("%s %s", message, oneLine(cause.Message))
+		if cause.Type != policyv1.DisruptionBudgetCause {
+			continue
 		}
+		message := oneLine(cause.Message)
+		if name := budgetInCause.FindStringSubmatch(cause.Message); name != nil {
+			message = strings.TrimSpace(message + " " + c.budgetHint(ctx, namespace, name[1]))
+		}
+		return message
 	}
-	return message
+	return ""
+}
+
+// budgetHint says why a budget can never allow the eviction of a DaemonSet's
+// pod. It says nothing if the budget can, or cannot be read.
+func (c *Cluster) budgetHint(ctx context.Context, namespace, name string) string {
+	var budget *policyv1.PodDisruptionBudget
+	err := c.once(ctx, func(ctx context.Context) (err error) {
+		budget, err = c.typed.PolicyV1().PodDisruptionBudgets(namespace).Get(ctx, name, metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
+		c.opts.Log.Debug("disruption budget not read", "object", "PodDisruptionBudget/"+namespace+"/"+name, "err", err)
+		return ""
+	}
+	if budget.Spec.MaxUnavailable == nil && (budget.Spec.MinAvailable == nil || budget.Spec.MinAvailable.Type == intstr.Int) {
+		return ""
+	}
+	return "It can never allow this: DaemonSets have no scale, so only a number in minAvailable works for their pods."
 }
