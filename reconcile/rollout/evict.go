@@ -101,9 +101,8 @@ func (t *tour) evict(s *stop) {
 		*step = next
 	case !t.now.Before(step.Evicted.Add(doubt)):
 		step.Evicted = t.now
-	default:
-		t.alarm.at(step.Evicted.Add(doubt))
 	}
+	t.alarm.at(s.visit.step(d.key).Evicted.Add(doubt)) // in case nothing comes of it
 }
 
 // decided gives every stop the decision that needs no slot.

@@ -2,20 +2,49 @@
 
 package rollout
 
-import "lamplighter.dev/reconcile/policy"
+import (
+	"maps"
 
-// govern writes down which policy governs each DaemonSet.
-func (b *book) govern(l *Ledger, policies []policy.UpgradePolicy) {
-	governed := make(map[string]Governance, len(l.Governed))
-	for name, g := range l.Governed {
-		governed[name] = g
+	"lamplighter.dev/reconcile/policy"
+)
+
+// Govern records the policy of every DaemonSet with the documents that say when
+// it may be disturbed, so that they outlive their removal from the fleet.
+func (l Ledger) Govern(set policy.Set) Ledger {
+	governed := maps.Clone(l.Governed)
+	if governed == nil {
+		governed = map[string]Governance{}
 	}
-	for _, p := range policies {
+	for _, p := range set.Upgrades {
 		for _, name := range p.DaemonSets {
 			g := governed[name.String()]
-			g.Policy = p.Name
+			g.Policy, g.Documents = p.Name, set.Governing(name)
 			governed[name.String()] = g
 		}
 	}
 	l.Governed = governed
+	return l
+}
+
+// govern keeps the names of policies right, and drops what is kept of
+// DaemonSets that no longer exist and that no policy names.
+func (l *Ledger) govern(f *fleet, policies []policy.UpgradePolicy) {
+	if l.Governed == nil {
+		l.Governed = map[string]Governance{}
+	}
+	kept := make(map[string]bool, len(l.Governed))
+	for i := range f.sets {
+		kept[f.sets[i].key] = true
+	}
+	for _, p := range policies {
+		for _, name := range p.DaemonSets {
+			key := name.String()
+			kept[key] = true
+			if g := l.Governed[key]; g.Policy != p.Name {
+				g.Policy = p.Name
+				l.Governed[key] = g
+			}
+		}
+	}
+	maps.DeleteFunc(l.Governed, func(name string, _ Governance) bool { return !kept[name] })
 }

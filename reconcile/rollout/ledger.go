@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
 // A Ledger is what the planner must remember between passes. It is a plain
@@ -123,8 +125,9 @@ type Pause struct {
 // Governance is what is kept of a DaemonSet after it has left Git: the policy
 // that governed it last, whose windows its deletion waits for.
 type Governance struct {
-	Policy string `json:"policy"`
-	Proven string `json:"proven,omitempty"` // the revision that a visit settled last
+	Policy    string            `json:"policy,omitempty"`
+	Proven    string            `json:"proven,omitempty"` // the revision that a visit settled last
+	Documents []policy.Document `json:"documents,omitempty"`
 }
 
 // Pause stops a policy.

@@ -60,16 +60,16 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		plan.Decisions = append(plan.Decisions, t.evictions(owners)...)
 		plan.Policies = append(plan.Policies, t.status())
 	}
-	plan.Ledger, plan.NextLook = b.close(policies), a.next
+	plan.Ledger, plan.NextLook = b.close(f, policies), a.next
 	return plan
 }
 
 // close is the next ledger.
-func (b *book) close(policies []policy.UpgradePolicy) Ledger {
+func (b *book) close(f *fleet, policies []policy.UpgradePolicy) Ledger {
 	l := b.ledger
 	l.Visits = b.visits()
 	l.Finished = trim(l.Finished)
 	slices.SortFunc(l.Failures, compareFailures)
-	b.govern(&l, policies)
+	l.govern(f, policies)
 	return l
 }

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// An Attempt is what came of one decision to evict.
+type Attempt struct {
+	Decision Decision
+	Result   AttemptResult
+	Message  string // what the API server said; for Refused it goes into the ledger
+	Err      error  // set exactly when the Result is Errored
+}
+
+// An AttemptResult says how the API server took an eviction.
+type AttemptResult string
+
+const (
+	// Sent: the pod is being evicted.
+	Sent AttemptResult = "sent"
+	// Refused: a disruption budget, or whoever else has a say, does not allow it
+	// now. See [Ledger.Refuse].
+	Refused AttemptResult = "refused"
+	// Gone: the pod is no longer the one that was decided about. The next plan
+	// sees what is there now.
+	Gone AttemptResult = "gone"
+	// Errored: nothing is known; the next plan tries again.
+	Errored AttemptResult = "errored"
+)

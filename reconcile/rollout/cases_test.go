@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the wanted decisions in testdata")
+
+// TestCases runs testdata/*.txt. Each file has cases one after another: what is
+// observed, as the functions in scene_test.go read it, and after "-- want --"
+// the plan. Durations are ages: "ready=10s" is Ready since 10 seconds.
+func TestCases(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no case files", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for i, text := range strings.Split(string(data), "\n== ") {
+			title, body, _ := strings.Cut(strings.TrimPrefix(text, "== "), "\n")
+			if i > 0 {
+				out.WriteString("\n")
+			}
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+title, func(t *testing.T) {
+				out.WriteString("== " + title + "\n" + runCase(t, body))
+			})
+		}
+		if *update {
+			if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// runCase returns the case with the plan that was got.
+func runCase(t *testing.T, body string) string {
+	t.Helper()
+	input, want, _ := strings.Cut(body, "-- want --\n")
+	s := readScene(t, input)
+	plan := New(s.observed, s.policies, s.now)
+	got := formatPlan(plan, s)
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" && !*update {
+		t.Errorf("plan differs (-want +got):\n%s", diff)
+	}
+	checkConstant(t, s, plan)
+	checkShuffled(t, s, plan)
+	return input + "-- want --\n" + got
+}
+
+func formatPlan(p Plan, s *scene) string {
+	var b strings.Builder
+	for _, d := range p.Decisions {
+		prefix := ""
+		if len(s.policies) > 1 {
+			prefix = d.Policy + ": "
+		}
+		fmt.Fprintf(&b, "%s%-5s %-6s %-4s %-13s %s", prefix, d.Action, d.Node, d.DaemonSet.Name, d.State, d.Reason)
+		if !d.Until.IsZero() {
+			fmt.Fprintf(&b, " until %s", s.relative(d.Until))
+		}
+		if d.Message != "" {
+			fmt.Fprintf(&b, " (%s)", d.Message)
+		}
+		if d.Pod != nil {
+			fmt.Fprintf(&b, " pod %s", d.Pod.UID)
+		}
+		b.WriteString("\n")
+	}
+	for _, v := range p.Ledger.Visits {
+		fmt.Fprintf(&b, "visit %s %s%s\n", v.Policy, v.Node, s.formatSteps(v))
+	}
+	for _, v := range p.Ledger.Finished[s.finished:] {
+		fmt.Fprintf(&b, "finished %s %s%s %s, took %s\n", v.Policy, v.Node, s.formatSteps(v), v.Outcome, v.Took())
+	}
+	for _, f := range p.Ledger.Failures {
+		fmt.Fprintf(&b, "failure %s %s %s %s", f.Policy, f.Node, short(f.DaemonSet), f.Revision)
+		if f.Acknowledged {
+			b.WriteString(" acknowledged")
+		}
+		fmt.Fprintf(&b, " (%s)\n", f.Message)
+	}
+	for _, p := range p.Policies {
+		b.WriteString(formatStatus(p, s))
+	}
+	if !p.NextLook.IsZero() {
+		fmt.Fprintf(&b, "look again %s\n", s.relative(p.NextLook))
+	}
+	return b.String()
+}
+
+func formatStatus(p PolicyStatus, s *scene) string {
+	line := fmt.Sprintf("policy %s: %d of %d nodes remain, %d blocked, %d of %d out of service",
+		p.Name, p.Remaining, p.Nodes, p.Blocked, p.OutOfService, p.MaxUnavailable)
+	if p.Halted {
+		line += ", halted"
+	}
+	if !p.ETA.IsZero() {
+		line += ", done " + s.relative(p.ETA)
+	}
+	if p.Never != "" {
+		line += ", never: " + p.Never
+	}
+	return line + "\n"
+}
+
+func (s *scene) formatSteps(v Visit) string {
+	var b strings.Builder
+	for _, step := range v.Steps {
+		fmt.Fprintf(&b, "  %s:%s>%s %s", short(step.DaemonSet), step.From, step.To, s.relative(step.Evicted))
+		if !step.Replaced.IsZero() {
+			fmt.Fprintf(&b, " replaced %s", s.relative(step.Replaced))
+		}
+		if !step.Settled.IsZero() {
+			fmt.Fprintf(&b, " settled %s", s.relative(step.Settled))
+		}
+	}
+	return b.String()
+}
+
+// relative writes an instant as it is from now.
+func (s *scene) relative(t time.Time) string {
+	switch d := t.Sub(s.now); {
+	case d == 0:
+		return "now"
+	case d > 0:
+		return "+" + d.String()
+	default:
+		return d.String()
+	}
+}
+
+func short(daemonSet string) string {
+	_, name, _ := strings.Cut(daemonSet, "/")
+	return name
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/window"
+)
+
+// A Change is what would be sent to the API server about a DaemonSet object.
+type Change struct {
+	DaemonSet types.NamespacedName
+	Kind      ChangeKind
+}
+
+// A ChangeKind says what a change does to pods.
+type ChangeKind string
+
+const (
+	// Create: the DaemonSet does not exist.
+	Create ChangeKind = "Create"
+	// Update: nothing under spec.template changes.
+	Update ChangeKind = "Update"
+	// TemplateChange: pods that are created from now on are new.
+	TemplateChange ChangeKind = "TemplateChange"
+	// Delete: all pods end.
+	Delete ChangeKind = "Delete"
+	// Recreate: the DaemonSet is deleted and created anew.
+	Recreate ChangeKind = "Recreate"
+)
+
+// A Verdict says whether a change may be sent now.
+type Verdict struct {
+	Allowed bool
+	Reason  Reason    // "" when allowed
+	Until   time.Time // when it may be allowed; zero when that is not known
+	Message string
+}
+
+// Gate says whether a change of a DaemonSet may be sent now. What disturbs pods
+// waits for a window of the policy that governs the DaemonSet or, when it has
+// left the fleet, that governed it last; one that no policy ever governed waits
+// for nothing. A freeze of scope Everything holds every change.
+func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
+	if s := set.Everything().At(now).Any(); !s.Open {
+		return refused(s)
+	}
+	switch c.Kind {
+	case Create, Update:
+		return Verdict{Allowed: true}
+	case TemplateChange:
+		return gateTemplate(c, set, l, now)
+	case Delete, Recreate:
+		return gateDelete(c, set, l, now)
+	default:
+		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("unknown kind of change %q", c.Kind)}
+	}
+}
+
+func gateTemplate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
+	p, governed := set.For(c.DaemonSet)
+	if !governed || p.Templates == policy.Immediately {
+		return Verdict{Allowed: true}
+	}
+	for _, pause := range l.Pauses {
+		if pause.Policy == p.Name {
+			return Verdict{Reason: Paused, Message: pause.Reason}
+		}
+	}
+	return inWindow(p, now)
+}
+
+func gateDelete(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
+	if p, ok := set.For(c.DaemonSet); ok {
+		return inWindow(p, now)
+	}
+	last, ok := l.Governed[c.DaemonSet.String()]
+	if !ok || last.Policy == "" {
+		return Verdict{Allowed: true}
+	}
+	for _, p := range set.Upgrades {
+		if p.Name == last.Policy {
+			return inWindow(p, now)
+		}
+	}
+	p, err := policy.ParseGovernance(last.Documents)
+	if err != nil {
+		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("policy %s governed it last, and its windows cannot be read: %v", last.Policy, err)}
+	}
+	return inWindow(p, now)
+}
+
+func inWindow(p policy.UpgradePolicy, now time.Time) Verdict {
+	s := p.Calendar.At(now).Any()
+	if !s.Open {
+		return refused(s)
+	}
+	return Verdict{Allowed: true}
+}
+
+func refused(s window.State) Verdict {
+	h := shut(s)
+	return Verdict{Reason: h.reason, Until: h.until, Message: h.message}
+}

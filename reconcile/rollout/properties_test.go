@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lamplighter.dev/reconcile/policy"
+)
+
+// reporter is a *testing.T or a *rapid.T.
+type reporter interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// comparable is a plan without what a later look at the same cluster changes:
+// instants that are "now", and the forecast that counts from it.
+func timeless(p Plan, now time.Time) Plan {
+	p.Ledger = p.Ledger.clone()
+	zero := func(t *time.Time) {
+		if t.Equal(now) {
+			*t = time.Time{}
+		}
+	}
+	for _, visits := range [][]Visit{p.Ledger.Visits, p.Ledger.Finished} {
+		for i := range visits {
+			zero(&visits[i].Started)
+			zero(&visits[i].Finished)
+			visits[i].Steps = slices.Clone(visits[i].Steps)
+			for j := range visits[i].Steps {
+				zero(&visits[i].Steps[j].Evicted)
+			}
+		}
+	}
+	for i := range p.Ledger.Failures {
+		zero(&p.Ledger.Failures[i].At)
+	}
+	p.Policies = slices.Clone(p.Policies)
+	for i := range p.Policies {
+		p.Policies[i].ETA, p.Policies[i].Never = time.Time{}, ""
+	}
+	p.NextLook = time.Time{}
+	return p
+}
+
+func diffPlans(a, b Plan) string { return cmp.Diff(a, b, cmpopts.EquateEmpty()) }
+
+// checkConstant holds a plan against those of later instants up to NextLook.
+func checkConstant(t reporter, s *scene, plan Plan) {
+	t.Helper()
+	checkConstantOf(t, s.observed, s.policies, s.now, plan)
+}
+
+func checkConstantOf(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, plan Plan) {
+	t.Helper()
+	until := plan.NextLook
+	if until.IsZero() {
+		until = now.Add(365 * day)
+	}
+	for _, at := range []time.Time{now.Add(until.Sub(now) / 2), until.Add(-1)} {
+		if at.Equal(now) {
+			continue
+		}
+		later := New(obs, policies, at)
+		if diff := diffPlans(timeless(plan, now), timeless(later, at)); diff != "" {
+			t.Errorf("the plan changes %s after now, before NextLook (-now +later):\n%s", at.Sub(now), diff)
+		}
+	}
+}
+
+// checkShuffled wants the same plan from the same input in another order.
+func checkShuffled(t reporter, s *scene, plan Plan) {
+	t.Helper()
+	checkShuffledOf(t, s.observed, s.policies, s.now, plan)
+}
+
+func checkShuffledOf(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, plan Plan) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, uint64(len(obs.Pods))))
+	obs.Nodes, obs.Pods, obs.DaemonSets = slices.Clone(obs.Nodes), slices.Clone(obs.Pods), slices.Clone(obs.DaemonSets)
+	policies = slices.Clone(policies)
+	r.Shuffle(len(obs.Nodes), func(i, j int) { obs.Nodes[i], obs.Nodes[j] = obs.Nodes[j], obs.Nodes[i] })
+	r.Shuffle(len(obs.Pods), func(i, j int) { obs.Pods[i], obs.Pods[j] = obs.Pods[j], obs.Pods[i] })
+	r.Shuffle(len(obs.DaemonSets), func(i, j int) {
+		obs.DaemonSets[i], obs.DaemonSets[j] = obs.DaemonSets[j], obs.DaemonSets[i]
+	})
+	r.Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
+	if diff := diffPlans(plan, New(obs, policies, now)); diff != "" {
+		t.Errorf("the order of the input changes the plan (-sorted +shuffled):\n%s", diff)
+	}
+}

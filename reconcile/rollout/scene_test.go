@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/window"
+)
+
+const day = 24 * time.Hour
+
+// scene is what a case observes.
+type scene struct {
+	t        *testing.T
+	now      time.Time
+	observed Observed
+	policies []policy.UpgradePolicy
+	windows  map[string]window.Window
+	freezes  []window.Freeze
+	finished int // visits in the ledger of the case
+}
+
+// readScene reads lines of words; a word may be "key=value" or, with an age,
+// "key=10s". See the readers below for each kind of line.
+func readScene(t *testing.T, text string) *scene {
+	t.Helper()
+	s := &scene{t: t, now: instant(t, "2026-03-02T22:00:00Z"), windows: map[string]window.Window{}}
+	s.observed.Commit = "c1"
+	s.observed.Ledger.Governed = map[string]Governance{}
+	lines := strings.Split(text, "\n")
+	for pass := range 2 { // policies need windows and freezes, which may follow
+		for _, line := range lines {
+			if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+				continue
+			}
+			w := words(line)
+			if early := w[0] == "now" || w[0] == "window" || w[0] == "freeze" || w[0] == "daemonset"; early == (pass == 0) {
+				s.read(w)
+			}
+		}
+	}
+	s.finished = len(s.observed.Ledger.Finished)
+	return s
+}
+
+// words splits a line at blanks outside parentheses and quotes.
+func words(line string) []string {
+	depth, quoted := 0, false
+	return strings.FieldsFunc(line, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case '"':
+			quoted = !quoted
+		}
+		return r == ' ' && depth == 0 && !quoted
+	})
+}
+
+func (s *scene) read(w []string) {
+	s.t.Helper()
+	l := &s.observed.Ledger
+	switch w[0] {
+	case "now":
+		s.now = instant(s.t, w[1])
+	case "window":
+		s.windows[w[1]] = s.readWindow(w)
+	case "freeze":
+		s.freezes = append(s.freezes, window.Freeze{Window: s.readWindow(w)})
+	case "policy":
+		s.readPolicy(w)
+	case "daemonset":
+		s.readDaemonSet(w)
+	case "node":
+		s.readNode(w)
+	case "visit":
+		l.Visits = append(l.Visits, s.readVisit(w))
+	case "measured": // measured POLICY COUNT DURATION
+		for range number(s.t, w[2]) {
+			settled := s.now.Add(-day)
+			l.Finished = append(l.Finished, Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled,
+				Steps: []Step{{DaemonSet: "x/x", To: "x", Evicted: settled.Add(-age(s.t, w[3])), Settled: settled}}})
+		}
+	case "failure": // failure POLICY NODE DAEMONSET REVISION [acknowledged]
+		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
+			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged")})
+	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE
+		l.Refusals = append(l.Refusals, Refusal{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
+			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
+	case "paused":
+		*l = l.Pause(w[1], strings.Join(w[2:], " "), s.now.Add(-time.Hour))
+	case "lost":
+		*l = Ledger{}
+	default:
+		s.t.Fatalf("unknown line %q", w)
+	}
+}
+
+// readWindow reads "window NAME FROM TO [LABEL=VALUE]".
+func (s *scene) readWindow(w []string) window.Window {
+	s.t.Helper()
+	win, err := window.OneOff(w[1], instant(s.t, w[2]), instant(s.t, w[3]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(w) > 4 {
+		win.Selector = labels.SelectorFromSet(labelSet(w[4]))
+	}
+	return win
+}
+
+// readPolicy reads "policy NAME DAEMONSET,DAEMONSET [windows=A,B] [max=N]
+// [failures=N] [visit=5m]". Without windows it is always open.
+func (s *scene) readPolicy(w []string) {
+	s.t.Helper()
+	p := policy.UpgradePolicy{
+		Name: w[1], MaxUnavailable: intstr.FromInt32(1), MinReadySeconds: 30, ReadyTimeout: 10 * time.Minute,
+		TerminationTimeout: 5 * time.Minute, VisitDuration: 5 * time.Minute,
+		Calendar: window.Calendar{Always: true, Freezes: s.freezes},
+	}
+	for name := range strings.SplitSeq(w[2], ",") {
+		p.DaemonSets = append(p.DaemonSets, nameOf(name))
+	}
+	for _, word := range w[3:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "windows":
+			p.Calendar.Always = false
+			for name := range strings.SplitSeq(value, ",") {
+				p.Calendar.Allows = append(p.Calendar.Allows, s.windows[name])
+			}
+		case "max":
+			p.MaxUnavailable = intstr.Parse(value)
+		case "failures":
+			p.MaxFailures = number(s.t, value)
+		case "visit":
+			p.VisitDuration = age(s.t, value)
+		default:
+			s.t.Fatalf("policy: unknown word %q", word)
+		}
+	}
+	s.policies = append(s.policies, p)
+}
+
+// readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
+// [rolling] [deleting] [hold=WHY] [minready=60s] [select=LABEL=VALUE]".
+func (s *scene) readDaemonSet(w []string) {
+	s.t.Helper()
+	d := health.DaemonSet{
+		Name: nameOf(w[1]), UID: types.UID("ds-" + w[1]), Generation: 2, Revision: w[2],
+		RevisionObserved: true, OnDelete: true, Template: &corev1.PodSpec{},
+	}
+	governed := Governance{}
+	for _, word := range w[3:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "proven":
+			governed.Proven = w[2]
+		case "unobserved":
+			d.RevisionObserved = false
+		case "pending":
+			d.TemplatePending = true
+		case "rolling":
+			d.OnDelete = false
+		case "deleting":
+			d.Deleting = true
+		case "hold":
+			d.Hold = value
+		case "minready":
+			d.MinReadySeconds = int32(age(s.t, value) / time.Second)
+		case "select":
+			d.Template.NodeSelector = labelSet(value)
+		default:
+			s.t.Fatalf("daemonset: unknown word %q", word)
+		}
+	}
+	s.observed.DaemonSets = append(s.observed.DaemonSets, d)
+	s.observed.Ledger.Governed[d.Name.String()] = governed
+}
+
+// readNode reads "node NAME [DAEMONSET=POD+POD]... [notready] [deleting]
+// [hold=WHY] [taint=KEY:EFFECT] [label=KEY=VALUE]"; see readPod.
+func (s *scene) readNode(w []string) {
+	s.t.Helper()
+	n := health.Node{Name: w[1], Ready: true, Labels: map[string]string{}}
+	for _, word := range w[2:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "notready":
+			n.Ready, n.NotReadyReason = false, "kubelet stopped posting node status"
+		case "deleting":
+			n.Deleting = true
+		case "hold":
+			n.Hold = value
+		case "taint":
+			key, effect, _ := strings.Cut(value, ":")
+			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
+		case "label":
+			n.Labels = labelSet(value)
+		default:
+			for pod := range strings.SplitSeq(value, "+") {
+				s.observed.Pods = append(s.observed.Pods, s.readPod(w[1], key, pod))
+			}
+		}
+	}
+	s.observed.Nodes = append(s.observed.Nodes, n)
+}
+
+// readPod reads "REVISION(ATTRIBUTE,ATTRIBUTE)": created=AGE, ready=AGE,
+// unready, unready=AGE, deleting=AGE (since the grace period ended; negative
+// while it runs), phase=PHASE, problem=REASON. Without any it was created a day
+// ago and is Ready since.
+func (s *scene) readPod(node, daemonSet, text string) health.Pod {
+	s.t.Helper()
+	hash, rest, _ := strings.Cut(strings.TrimSuffix(text, ")"), "(")
+	p := health.Pod{
+		Name: types.NamespacedName{Namespace: "ns", Name: string(uid(node, daemonSet, hash))}, UID: uid(node, daemonSet, hash),
+		ResourceVersion: "7", Node: node, Owner: types.UID("ds-" + daemonSet), Hash: hash, Phase: corev1.PodRunning,
+		Created: s.now.Add(-day), Ready: true, ReadySince: s.now.Add(-day), GracePeriod: 30 * time.Second,
+	}
+	for attribute := range strings.SplitSeq(rest, ",") {
+		key, value, _ := strings.Cut(attribute, "=")
+		switch key {
+		case "":
+		case "created":
+			p.Created = s.now.Add(-age(s.t, value))
+			if p.ReadySince.Before(p.Created) {
+				p.ReadySince = p.Created
+			}
+		case "ready":
+			p.ReadySince = s.now.Add(-age(s.t, value))
+		case "unready":
+			p.Ready, p.ReadySince = false, time.Time{}
+			if value != "" {
+				p.UnreadySince = s.now.Add(-age(s.t, value))
+			}
+		case "deleting":
+			p.Deleting, p.DeletionDeadline = true, s.now.Add(-age(s.t, value))
+		case "phase":
+			p.Phase, p.Ready = corev1.PodPhase(value), false
+		case "problem":
+			p.Problem, p.Ready = health.Problem{Reason: value, Message: "container agent"}, false
+		default:
+			s.t.Fatalf("pod: unknown attribute %q", attribute)
+		}
+	}
+	return p
+}
+
+// readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
+// replaced=AGE,settled=AGE)...".
+func (s *scene) readVisit(w []string) Visit {
+	s.t.Helper()
+	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
+	for _, word := range w[3:] {
+		head, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")
+		name, revisions, _ := strings.Cut(head, ":")
+		from, to, _ := strings.Cut(revisions, ">")
+		step := Step{DaemonSet: "ns/" + name, From: from, To: to, Pod: uid(w[2], name, from), GraceSeconds: 30}
+		for attribute := range strings.SplitSeq(rest, ",") {
+			switch key, value, _ := strings.Cut(attribute, "="); key {
+			case "evicted":
+				step.Evicted = s.now.Add(-age(s.t, value))
+			case "replaced":
+				step.Replaced = s.now.Add(-age(s.t, value))
+			case "settled":
+				step.Settled = s.now.Add(-age(s.t, value))
+			default:
+				s.t.Fatalf("visit: unknown attribute %q", attribute)
+			}
+		}
+		v.Steps = append(v.Steps, step)
+	}
+	return v
+}
+
+func uid(node, daemonSet, hash string) types.UID {
+	return types.UID(node + "-" + daemonSet + "-" + hash)
+}
+
+func nameOf(daemonSet string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "ns", Name: daemonSet}
+}
+
+func labelSet(text string) map[string]string {
+	key, value, _ := strings.Cut(text, "=")
+	return map[string]string{key: value}
+}
+
+func instant(t *testing.T, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func age(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
