@@ -99,11 +99,15 @@ func (f *fields) number(name string, byDefault int64, l limits) int64 {
 }
 
 func (f *fields) duration(name string, byDefault time.Duration) time.Duration {
-	v, ok := f.take(name)
+	if !f.has(name) {
+		f.take(name)
+		return byDefault
+	}
+	text, ok := f.durationText(name)
 	if !ok {
 		return byDefault
 	}
-	d, err := window.ParseDuration(durationText(v))
+	d, err := window.ParseDuration(text)
 	if err != nil {
 		f.errorf(name, "%s", err)
 		return byDefault
@@ -111,15 +115,21 @@ func (f *fields) duration(name string, byDefault time.Duration) time.Duration {
 	return d
 }
 
-// durationText lets a bare number reach the parser that says what it lacks.
-func durationText(v any) string {
+// durationText reads a duration without understanding it. A bare number goes
+// to the parser, which says what it lacks.
+func (f *fields) durationText(name string) (string, bool) {
+	v, ok := f.take(name)
+	if !ok {
+		return "", true
+	}
 	if s, ok := v.(string); ok {
-		return s
+		return s, true
 	}
 	if n, ok := wholeNumber(v); ok {
-		return strconv.FormatInt(n, 10)
+		return strconv.FormatInt(n, 10), true
 	}
-	return describe(v)
+	f.errorf(name, "is %s: write hours and minutes, such as 6h or 1h30m", describe(v))
+	return "", false
 }
 
 // instant reads a timestamp, which needs an offset: without one it would be
@@ -174,6 +184,18 @@ func (f *fields) list(name string) []any {
 		f.errorf(name, "is %s, not a list", describe(v))
 	}
 	return l
+}
+
+// atLeastOne reports a list that is missing or empty.
+func (f *fields) atLeastOne(name, what string) *fields {
+	v, isList := f.values[name].([]any)
+	switch {
+	case !f.has(name):
+		f.errorf(name, "is required: %s", what)
+	case isList && len(v) == 0:
+		f.errorf(name, "is empty: %s", what)
+	}
+	return f
 }
 
 // objects reads a list of mappings; what is none is reported and left out.

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,8 @@ func readUpgrade(h header, d Document) upgradeEntry {
 	refuseUnsupported(s, e.OnFailure)
 	s.done()
 	if settle := time.Duration(e.MinReadySeconds) * time.Second; settle >= e.ReadyTimeout {
-		s.errorf("readyTimeout", "%s is not longer than minReadySeconds, %s: every node would fail", e.ReadyTimeout, settle)
+		s.errorf("readyTimeout", "%s is not longer than minReadySeconds, %s: every node would fail",
+			window.FormatDuration(e.ReadyTimeout), window.FormatDuration(settle))
 	}
 	return e
 }
@@ -152,16 +154,13 @@ func isPercent(s string) bool {
 }
 
 func readDaemonSets(s *fields) []daemonSetReference {
-	if !s.has("daemonSets") {
-		s.errorf("daemonSets", "is required: which DaemonSets, in the order in which one visit upgrades them")
-	}
 	var out []daemonSetReference
-	for _, f := range s.objects("daemonSets") {
+	for _, f := range s.atLeastOne("daemonSets", "which DaemonSets, in the order in which one visit upgrades them").objects("daemonSets") {
 		r := daemonSetReference{path: f.path, namespace: f.text("namespace"), name: f.text("name")}
 		selector, ok := readSelector(f, "selector")
 		r.selector = selector
 		switch {
-		case r.namespace == "":
+		case !f.has("namespace"):
 			f.errorf("namespace", "is required")
 			ok = false
 		case f.has("name") && f.has("selector"):
@@ -172,7 +171,7 @@ func readDaemonSets(s *fields) []daemonSetReference {
 			ok = false
 		}
 		f.done()
-		if ok {
+		if ok && r.namespace != "" && (r.name != "" || r.selector != nil) {
 			out = append(out, r)
 		}
 	}
@@ -182,21 +181,15 @@ func readDaemonSets(s *fields) []daemonSetReference {
 // readWindowNames reads the union of windows. Any time has to be said, so that
 // a list that lost its entries never means it.
 func readWindowNames(s *fields, p *UpgradePolicy) []reference {
-	refs := s.references("windows")
-	anyTime := false
-	for _, r := range refs {
-		anyTime = anyTime || r.name == always
-	}
+	refs := s.atLeastOne("windows", "names of MaintenanceWindows, or [always] for any time").references("windows")
+	named := slices.DeleteFunc(slices.Clone(refs), func(r reference) bool { return r.name == always })
 	switch {
-	case !s.has("windows"):
-		s.errorf("windows", "is required: names of MaintenanceWindows, or [always] for any time")
-	case len(refs) == 0:
-		s.errorf("windows", "names no window: list some, or write [always] for any time")
-	case anyTime && len(refs) > 1:
+	case len(named) == len(refs):
+		return refs
+	case len(named) > 0:
 		s.errorf("windows", "mixes always with other windows: write [always], or only the others")
-	case anyTime:
+	default:
 		p.Calendar.Always = true
-		return nil
 	}
-	return refs
+	return named
 }

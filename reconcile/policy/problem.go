@@ -84,3 +84,7 @@ func (s subject) add(level Level, field, format string, args ...any) {
 		Level: level, File: s.file, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
 	})
 }
+
+func hasErrors(problems []Problem) bool {
+	return slices.ContainsFunc(problems, func(p Problem) bool { return p.Level == Error })
+}

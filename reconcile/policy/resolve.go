@@ -137,13 +137,14 @@ func (c *collection) resolveDaemonSets() {
 	owner := map[types.NamespacedName]string{}
 	for i := range c.upgrades {
 		u := &c.upgrades[i]
+		before := len(c.report.problems)
 		for _, ref := range u.daemonSets {
 			for _, ds := range c.daemonSetsOf(u, ref) {
 				u.take(ds, ref, owner)
 			}
 		}
-		if len(u.DaemonSets) == 0 {
-			u.subject.errorf("spec.daemonSets", "names no DaemonSet of this fleet: nothing would be upgraded")
+		if len(u.daemonSets) > 0 && len(u.DaemonSets) == 0 && !hasErrors(c.report.problems[before:]) {
+			u.subject.errorf("spec.daemonSets", "selects no DaemonSet of this fleet: nothing would be upgraded")
 		}
 	}
 }
@@ -190,7 +191,7 @@ func (c *collection) daemonSetsOf(u *upgradeEntry, ref daemonSetReference) []typ
 // elsewhere is a better message if another namespace has a DaemonSet of that name.
 func (c *collection) elsewhere(ref daemonSetReference, message string) string {
 	for _, ds := range c.daemonSets {
-		if ds.Name.Name == ref.name || ds.OriginalName == ref.name {
+		if ds.Name.Namespace != ref.namespace && (ds.Name.Name == ref.name || ds.OriginalName == ref.name) {
 			return fmt.Sprintf("there is no DaemonSet %q in namespace %s: did you mean namespace %s?", ref.name, ref.namespace, ds.Name.Namespace)
 		}
 	}

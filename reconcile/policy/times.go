@@ -49,9 +49,7 @@ func readRecurring(name string, spec *fields) (window.Window, bool) {
 	spec.take("end")
 	before := len(spec.subject.report.problems)
 	s := window.RecurringSpec{Name: name, TimeZone: spec.text("timeZone"), Schedule: spec.text("schedule")}
-	if v, ok := spec.take("duration"); ok {
-		s.Duration = durationText(v)
-	}
+	s.Duration, _ = spec.durationText("duration")
 	if len(spec.subject.report.problems) > before {
 		return window.Window{}, false // not strings: one message for each is enough
 	}
@@ -111,7 +109,7 @@ func readExamples(spec *fields) []example {
 }
 
 // verify checks the examples against the window itself, without freezes and
-// selectors, and reports the truth of each that is wrong.
+// selectors, and tells the truth where one is wrong.
 func verify(s subject, w window.Window, examples []example) {
 	for _, e := range examples {
 		state := window.Calendar{Allows: []window.Window{w}}.At(e.at).Any()
@@ -121,11 +119,11 @@ func verify(s subject, w window.Window, examples []example) {
 		at, loc := e.at.Format(time.RFC3339), w.Location()
 		switch {
 		case state.Open:
-			s.errorf(e.path, "at %s it is open, not shut: from %s to %s", at, stamp(state.Opened, loc), stamp(state.Close, loc))
+			s.errorf(e.path, "at %s open is true: from %s to %s", at, stamp(state.Opened, loc), stamp(state.Close, loc))
 		case state.NextOpen.IsZero():
-			s.errorf(e.path, "at %s it is shut, not open, and does not open again", at)
+			s.errorf(e.path, "at %s open is false, and it does not open again", at)
 		default:
-			s.errorf(e.path, "at %s it is shut, not open: it opens %s", at, stamp(state.NextOpen, loc))
+			s.errorf(e.path, "at %s open is false: it opens at %s", at, stamp(state.NextOpen, loc))
 		}
 	}
 }

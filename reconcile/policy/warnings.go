@@ -24,6 +24,8 @@ func (c *collection) checkStrategies() {
 			owner[ds] = u.Name
 		}
 	}
+	// With an error in a policy nobody knows yet what it governs.
+	complete := !hasErrors(c.report.problems)
 	for _, ds := range c.daemonSets {
 		s := subject{report: &c.report, file: ds.File, object: "DaemonSet/" + ds.Name.Namespace + "/" + ds.Name.Name}
 		policy, governed := owner[ds.Name]
@@ -31,9 +33,9 @@ func (c *collection) checkStrategies() {
 		case governed && ds.UpdateStrategy != onDelete:
 			s.errorf("spec.updateStrategy.type", "is %s, so Kubernetes restarts its pods outside the windows of UpgradePolicy %s: write %s",
 				strategyName(ds.UpdateStrategy), policy, onDelete)
-		case !governed && ds.UpdateStrategy == onDelete:
+		case !governed && complete && ds.UpdateStrategy == onDelete:
 			s.warnf("", "is in no UpgradePolicy: it is applied, but its pods are never restarted")
-		case !governed:
+		case !governed && complete:
 			s.warnf("", "is in no UpgradePolicy: Kubernetes restarts its pods as soon as it changes, outside every window")
 		}
 	}
@@ -63,7 +65,8 @@ func (c *collection) warn(now time.Time) {
 	}
 	for _, u := range c.upgrades {
 		broken := func(name string) bool { return !usable[name] }
-		if len(u.WindowNames) == len(u.windows) && !slices.ContainsFunc(u.WindowNames, broken) && c.freezesValid() {
+		known := len(u.WindowNames) == len(u.windows) && (len(u.windows) > 0 || u.Calendar.Always)
+		if known && !slices.ContainsFunc(u.WindowNames, broken) && c.freezesValid() {
 			warnCalendar(u, now)
 		}
 	}
@@ -135,7 +138,7 @@ func warnCalendar(u upgradeEntry, now time.Time) {
 		}
 		opens = true
 		if longest := longestOpening(w, alone); longest < u.VisitDuration {
-			u.subject.warnf(path, "%s is open for %s, less than visitDuration %s: no visit starts in it", w.Name, longest, u.VisitDuration)
+			u.subject.warnf(path, "%s is open for %s, less than visitDuration %s: no visit starts in it", w.Name, window.FormatDuration(longest), window.FormatDuration(u.VisitDuration))
 		}
 	}
 	if !opens && !u.Calendar.Always {

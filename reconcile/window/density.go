@@ -33,10 +33,10 @@ type pattern struct {
 func fits(s *cron.SpecSchedule, d time.Duration) FieldError {
 	p := patternOf(s)
 	if d >= p.widestGap() {
-		return FieldError{"duration", fmt.Sprintf("%s reaches the next opening every time, so it never closes: shorten it, or say windows: [always]", d)}
+		return FieldError{"duration", fmt.Sprintf("%s reaches the next opening every time, so it never closes: shorten it; any time is windows: [always]", FormatDuration(d))}
 	}
 	if n := p.ticksToFollow(d); n > maxTicks {
-		return FieldError{"schedule", fmt.Sprintf("opens %d times a day, too often to follow for %s: write fewer and longer openings", p.perDay, d)}
+		return FieldError{"schedule", fmt.Sprintf("opens %d times a day, too often to follow for %s: write fewer and longer openings", p.perDay, FormatDuration(d))}
 	}
 	return FieldError{}
 }

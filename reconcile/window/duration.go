@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -49,4 +50,16 @@ func parseWindowDuration(s string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q is not whole minutes", clip(s))
 	}
 	return d, err
+}
+
+// FormatDuration writes a duration as people do: "6h" and not "6h0m0s".
+func FormatDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

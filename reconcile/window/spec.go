@@ -94,7 +94,7 @@ func (r *recurring) zone() *time.Location  { return r.loc }
 func (r *recurring) length() time.Duration { return r.duration }
 
 func (r *recurring) String() string {
-	return fmt.Sprintf("%s %s for %s", strings.Join(strings.Fields(r.spec.Schedule), " "), r.spec.TimeZone, r.duration)
+	return fmt.Sprintf("%s %s for %s", strings.Join(strings.Fields(r.spec.Schedule), " "), r.spec.TimeZone, FormatDuration(r.duration))
 }
 
 // oneOff is the single span [start, end).

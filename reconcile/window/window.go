@@ -60,7 +60,7 @@ func (f Freeze) Equal(o Freeze) bool {
 	return f.Reason == o.Reason && f.Window.Equal(o.Window)
 }
 
-// String describes the times in one line: "0 22 * * 1-5 Europe/Berlin for 6h0m0s".
+// String describes the times in one line: "0 22 * * 1-5 Europe/Berlin for 6h".
 func (w Window) String() string {
 	if w.when == nil {
 		return "never"
