@@ -27,8 +27,12 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy) {
 			b.end(open, NodeGone, f.now)
 			continue
 		}
-		b.moveSteps(open, policyOf)
-		if len(open.Steps) == 0 {
+		moved := b.moveSteps(open, policyOf)
+		switch {
+		case len(open.Steps) > 0:
+		case moved:
+			b.withdraw(open)
+		default:
 			open.Steps = v.Steps
 			b.end(open, Released, f.now)
 		}
@@ -42,13 +46,15 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy) {
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
 }
 
-// moveSteps leaves in a visit only the steps of its own policy.
-func (b *book) moveSteps(v *Visit, policyOf map[string]string) {
+// moveSteps leaves in a visit only the steps of its own policy. It says whether
+// another policy has taken one over.
+func (b *book) moveSteps(v *Visit, policyOf map[string]string) (moved bool) {
 	v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), func(s Step) bool {
 		to, governed := policyOf[s.DaemonSet]
 		if !governed || to == v.Policy {
 			return !governed
 		}
+		moved = true
 		heir := b.open[visitKey{to, v.Node}]
 		if heir == nil {
 			heir = b.begin(Visit{Policy: to, Node: v.Node, Commit: v.Commit, Started: v.Started})
@@ -58,6 +64,7 @@ func (b *book) moveSteps(v *Visit, policyOf map[string]string) {
 		}
 		return true
 	})
+	return moved
 }
 
 // keepFailures drops those of revisions that are no longer in force.

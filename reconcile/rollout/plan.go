@@ -85,7 +85,7 @@ type PolicyStatus struct {
 	Name       string
 	DaemonSets []Counts // in the policy's order; those that exist
 	Window     window.State
-	Nodes      int // on which one of its DaemonSets should run
+	Nodes      int // on which one of its DaemonSets should run, or may go on
 	Remaining  int // nodes that are yet to be settled
 	Blocked    int // of those, the ones that wait for somebody: held, not Ready, would not return
 

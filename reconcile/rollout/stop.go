@@ -16,7 +16,7 @@ type stop struct {
 	step     *Step          // of the visit, about set
 	verdict  health.Verdict // about set
 	shown    shown          // what to speak of when set is nil
-	wanted   bool           // one of the DaemonSets should run here
+	wanted   bool           // one of the DaemonSets should run or go on here
 	moving   bool           // set is on its way by itself
 	underWay int            // steps that have not settled
 	begun    bool           // something has come of an eviction

@@ -103,10 +103,10 @@ func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
 			continue
 		}
 		ours = true
-		s.wanted = s.wanted || placement.ShouldRun
 		verdict := health.Classify(health.Situation{
 			Node: node, DaemonSet: d.DaemonSet, Placement: placement, Pods: t.buffer, Visit: step.visit(), Limits: t.limits,
 		}, t.now)
+		s.wanted = s.wanted || verdict.State != health.NotWanted
 		t.alarm.at(verdict.Until)
 		t.follow(step, d, verdict, node.Name)
 		t.count(place, placement, verdict)
@@ -154,7 +154,9 @@ func one(b bool) int {
 	return 0
 }
 
-// wanted counts the nodes on which one of the DaemonSets should run.
+// wanted counts the policy's nodes. One that is not Ready or has a new taint
+// still counts while its pod is there, so that trouble does not lower the
+// number that a percentage is of.
 func (t *tour) wanted() int {
 	nodes := 0
 	for i := range t.stops {
