@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 )
 
@@ -67,13 +68,26 @@ func (f *fence) gaveUp(ctx context.Context, root, while string) error {
 	return fmt.Errorf("%s: %s: %w", root, while, ctx.Err())
 }
 
-// contain turns a panic of kustomize into an error. The value of the panic may
-// quote an object, so only its kind is told.
+// contain puts errors on one line and turns a panic of kustomize into an error.
+// The value of the panic may quote an object, so only its kind is told.
 func contain(build func() (Output, error)) (out Output, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Output{}, fmt.Errorf("kustomize panicked (%T): this tree hits a bug in kustomize", p)
 		}
 	}()
-	return build()
+	out, err = build()
+	if err != nil {
+		err = oneLined{err}
+	}
+	return out, err
+}
+
+// oneLined is an error on one line, whatever it quotes.
+type oneLined struct{ error }
+
+func (e oneLined) Unwrap() error { return e.error }
+
+func (e oneLined) Error() string {
+	return strings.Join(strings.Fields(e.error.Error()), " ")
 }

@@ -3,10 +3,13 @@
 package render_test
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -14,7 +17,7 @@ import (
 )
 
 // FuzzBuild builds arbitrary small trees, written as archives. A build never
-// panics, is the same twice, and its error is one line that shows no panic.
+// panics, ends soon, is the same twice, and its error is one line that shows no panic.
 func FuzzBuild(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -32,14 +35,19 @@ func FuzzBuild(f *testing.F) {
 		for _, file := range txtar.Parse(archive).Files {
 			tree[file.Name] = &fstest.MapFile{Data: file.Data}
 		}
-		first, err := render.Build(t.Context(), tree, path)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		first, err := render.Build(ctx, tree, path)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "goroutine") {
 				t.Errorf("not one line: %q", err)
 			}
 			return
 		}
-		second, err := render.Build(t.Context(), tree, path)
+		second, err := render.Build(ctx, tree, path)
 		if err != nil {
 			t.Fatalf("the second build: %v", err)
 		}

@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -64,12 +65,12 @@ func cleanPath(name string) (string, error) {
 	switch clean := path.Clean(name); {
 	case name == "":
 		return "", fmt.Errorf("path is empty: say . for the root of the repository")
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return "", fmt.Errorf("%q: path has control characters", name)
 	case path.IsAbs(name):
 		return "", fmt.Errorf("%s: path is absolute: make it relative to the root of the repository", name)
 	case leaves(clean):
 		return "", fmt.Errorf("%s: path leaves the repository", name)
-	case strings.ContainsAny(name, "\x00\n\r"):
-		return "", fmt.Errorf("%q: path has control characters", name)
 	default:
 		return clean, nil
 	}
