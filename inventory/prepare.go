@@ -66,8 +66,9 @@ func dropServerFields(metadata any) {
 	}
 }
 
-// encodeStringData moves a Secret's stringData into data and checks that all
-// values are strings. Its errors name keys, never values.
+// encodeStringData moves a Secret's stringData into data and checks the values,
+// so that the API server need not answer with one of them. Its errors name
+// keys, never values.
 func encodeStringData(obj *unstructured.Unstructured) error {
 	if gvk := obj.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
 		return nil
@@ -79,6 +80,11 @@ func encodeStringData(obj *unstructured.Unstructured) error {
 	plain, err := stringFields(obj, "stringData")
 	if err != nil {
 		return err
+	}
+	for key, value := range data {
+		if _, err := base64.StdEncoding.DecodeString(value.(string)); err != nil {
+			return fmt.Errorf("data: the value of %q is not base64: use stringData for plain text", key)
+		}
 	}
 	if plain == nil {
 		return nil

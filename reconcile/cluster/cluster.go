@@ -79,6 +79,7 @@ type Cluster struct {
 func New(config *rest.Config, opts Options) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1 // the API server's own priority and fairness is the limit
+	config.WarningHandler = rest.NoWarnings{}
 	c := &Cluster{
 		opts:    opts.withDefaults(),
 		changed: make(chan struct{}, 1),

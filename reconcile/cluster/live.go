@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +45,10 @@ var honouredAnnotations = []string{
 	inventory.DeletionAnnotation, inventory.OnRemoveAnnotation,
 }
 
+// countedAnnotations are those in which controllers count generations: they say
+// nothing that the generation does not.
+var countedAnnotations = []string{appsv1.DeprecatedTemplateGeneration, "deployment.kubernetes.io/revision"}
+
 // liveOf reduces the metadata of an object.
 func liveOf(m metav1.Object) (*live, error) {
 	l := &live{
@@ -62,7 +68,11 @@ func liveOf(m metav1.Object) (*live, error) {
 			l.honoured[name] = value
 		}
 	}
-	text, err := json.Marshal([]any{m.GetLabels(), m.GetAnnotations(), m.GetFinalizers(), m.GetOwnerReferences()})
+	set := maps.Clone(m.GetAnnotations())
+	for _, name := range countedAnnotations {
+		delete(set, name)
+	}
+	text, err := json.Marshal([]any{m.GetLabels(), set, m.GetFinalizers(), m.GetOwnerReferences()})
 	if err != nil {
 		return nil, fmt.Errorf("metadata of %s: %w", m.GetName(), err)
 	}

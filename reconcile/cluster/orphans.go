@@ -122,8 +122,15 @@ func (c *Cluster) foreignIn(ctx context.Context, namespace string) ([]string, er
 	return foreign, nil
 }
 
+// derived are kinds whose objects only tell of others.
+var derived = map[schema.GroupKind]bool{
+	{Kind: "Event"}:                         true,
+	{Group: "events.k8s.io", Kind: "Event"}: true,
+	{Kind: "Endpoints"}:                     true,
+}
+
 // namespacedKinds lists all kinds whose objects live in namespaces and can be
-// listed. A group that cannot be discovered is an error: what is in it would be
+// listed and deleted, derived ones apart. A group that cannot be discovered is an error: what is in it would be
 // overlooked.
 func (c *Cluster) namespacedKinds() ([]*meta.RESTMapping, error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(c.typed.Discovery())
@@ -137,6 +144,9 @@ func (c *Cluster) namespacedKinds() ([]*meta.RESTMapping, error) {
 			return nil, err
 		}
 		for _, r := range list.APIResources {
+			if derived[gv.WithKind(r.Kind).GroupKind()] {
+				continue
+			}
 			mappings = append(mappings, &meta.RESTMapping{
 				Resource:         gv.WithResource(r.Name),
 				GroupVersionKind: gv.WithKind(r.Kind),
@@ -156,8 +166,6 @@ func (c *Cluster) owns(m *metav1.PartialObjectMetadata) bool {
 // comesWithNamespace reports whether the control plane made an object by itself.
 func comesWithNamespace(kind schema.GroupKind, m *metav1.PartialObjectMetadata) bool {
 	switch kind.String() {
-	case "Event", "Event.events.k8s.io", "Endpoints", "PodMetrics.metrics.k8s.io":
-		return true
 	case "ServiceAccount":
 		return m.Name == "default"
 	case "ConfigMap":

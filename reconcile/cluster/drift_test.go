@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/cluster"
+)
+
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+// wantDrift waits until a pass corrects the object because it drifted.
+func (w *world) wantDrift(t *testing.T, obj *unstructured.Unstructured) {
+	t.Helper()
+	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+		plan, outcomes := w.pass(t, obj)
+		if d := plan.Decisions()[0]; d.Reason != inventory.Drifted {
+			return fmt.Errorf("got %s %s", d.Action, d.Reason)
+		}
+		w.wantOutcomes(t, outcomes, "Configured "+inventory.Format(inventory.ID{GroupKind: obj.GroupVersionKind().GroupKind(), Name: obj.GetName()}))
+		return nil
+	})
+}
+
+func TestEditIsNoticedWithinASecond(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	_, outcomes := w.pass(t, w.configMap(t, "a", "1"))
+	w.watched(t, outcomes)
+	w.drain()
+
+	start := time.Now()
+	w.edit(t, "a", "kubectl-edit", `{"data":{"key":"2"}}`)
+	select {
+	case <-w.cluster.Changed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was noticed")
+	}
+	plan, _ := w.pass(t, w.configMap(t, "a", "1"))
+	d := plan.Decisions()[0]
+	if d.Reason != inventory.Drifted || d.Message != `changed by "kubectl-edit"` {
+		t.Errorf("got %s %q, want it drifted and by whom", d.Reason, d.Message)
+	}
+	if got := w.value(t, "a"); got != "1" {
+		t.Errorf("value: got %q, want 1", got)
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("corrected after %s, want a second at most", took)
+	}
+}
+
+func TestEditOfWhatGitDoesNotSayIsRememberedAsHarmless(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "other-operator", `{"data":{"theirs":"2"}}`)
+	w.wantQuiet(t, w.configMap(t, "a", "1"))
+	if plan := w.plan(t, w.configMap(t, "a", "1")); plan.Decisions()[0].Action != inventory.Keep {
+		t.Errorf("got %s, want Keep", plan.Decisions()[0].Action)
+	}
+}
+
+func TestDeletedObjectIsCreatedAgain(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	_, outcomes := w.pass(t, w.configMap(t, "a", "1"))
+	w.watched(t, outcomes)
+	w.drain()
+	if err := w.Client.CoreV1().ConfigMaps(w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-w.cluster.Changed()
+	_, outcomes = w.pass(t, w.configMap(t, "a", "1"))
+	w.wantOutcomes(t, outcomes, "Created ConfigMap/a")
+}
+
+// An object that was deleted between the plan and the apply is not created by
+// an update: for a DaemonSet, that might be outside of its window.
+func TestUpdateDoesNotCreate(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	_, outcomes := w.pass(t, w.configMap(t, "a", "1"))
+	w.watched(t, outcomes)
+	plan := w.plan(t, w.configMap(t, "a", "2"))
+	if err := w.Client.CoreV1().ConfigMaps(w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps), "Failed ConfigMap/a")
+	_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
+	if err == nil {
+		t.Error("the update created the object")
+	}
+}
+
+func TestStatusIsNoDrift(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := w.objects(t, manyKinds)
+	w.pass(t, objects...)
+	testkit.Eventually(t, time.Minute, func(ctx context.Context) error {
+		ds, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(ctx, "agent", metav1.GetOptions{})
+		if err == nil && ds.Status.NumberReady == 0 {
+			err = errors.New("no pod is ready")
+		}
+		return err
+	})
+	w.wantQuiet(t, objects...)
+	if seen := w.requests.during(func() { w.pass(t, objects...) }); len(seen) > 0 {
+		t.Errorf("a pass after status changes asked: %v", seen)
+	}
+}
+
+// wantQuiet waits until passes ask nothing any more.
+func (w *world) wantQuiet(t *testing.T, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+		if seen := w.requests.during(func() { w.pass(t, objects...) }); len(seen) > 0 {
+			return fmt.Errorf("a pass asked: %v", seen)
+		}
+		return nil
+	})
+}
+
+// drain forgets what has been noticed so far.
+func (w *world) drain() {
+	select {
+	case <-w.cluster.Changed():
+	default:
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/cluster"
+)
+
+// definition returns a CustomResourceDefinition whose group is the test's own.
+func definition(w *world) string {
+	return `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lamps.` + w.group() + `}
+spec:
+  group: ` + w.group() + `
+  scope: Namespaced
+  names: {kind: Lamp, plural: lamps, singular: lamp, listKind: LampList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+status: {storedVersions: [v1]}`
+}
+
+func (w *world) group() string { return w.namespace + ".example.com" }
+
+func TestNamespaceDefinitionAndObjectInOnePass(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := w.objects(t, `
+apiVersion: `+w.group()+`/v1
+kind: Lamp
+metadata: {name: first, namespace: NS-inner}
+spec: {lit: true}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: NS-inner}
+---`+definition(w))
+	_, outcomes := w.pass(t, objects...)
+	w.wantOutcomes(t, outcomes,
+		"Created CustomResourceDefinition/lamps",
+		"Created Namespace/"+w.namespace+"-inner",
+		"Created Lamp."+w.group()+"/"+w.namespace+"-inner/first")
+	w.wantQuiet(t, objects...)
+
+	w.allow = true
+	_, outcomes = w.pass(t)
+	w.wantOutcomes(t, outcomes,
+		"Pruned Lamp."+w.group()+"/"+w.namespace+"-inner/first",
+		"Pruned CustomResourceDefinition/lamps",
+		"Pruned Namespace/"+w.namespace+"-inner")
+	if w.owned.Len() != 0 {
+		t.Errorf("inventory: got %v, want it empty", w.owned.IDs())
+	}
+}
+
+func TestObjectOfAnUnknownKind(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	plan := w.plan(t, w.objects(t, "apiVersion: nowhere.example.com/v1\nkind: Lamp\nmetadata: {name: a}")...)
+	d := plan.Decisions()[0]
+	if d.Action != inventory.Hold || !strings.Contains(d.Message, "its CustomResourceDefinition is missing") {
+		t.Errorf("got %s %q, want what is missing", d.Action, d.Message)
+	}
+}
+
+func TestDependentsOfAFailureAreSkipped(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := w.objects(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: broken}
+spec: {ports: []}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: dependent
+  annotations: {config.kubernetes.io/depends-on: /namespaces/NS/Service/broken}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: independent}`)
+	_, outcomes := w.pass(t, objects...)
+	w.wantOutcomes(t, outcomes,
+		"Created ConfigMap/independent",
+		"Refused Service/broken: Service \"broken\" is invalid: spec.ports: Required value",
+		"Skipped ConfigMap/dependent: Service/NS/broken comes first and was not done")
+}
+
+func TestMissingNamespace(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	_, outcomes := w.pass(t, w.objects(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}")...)
+	w.wantOutcomes(t, outcomes, `Failed ConfigMap/nowhere/a: namespaces "nowhere" not found`)
+}
+
+func TestUnusableNamespaceIsWaitedForWithABound(t *testing.T) {
+	w := newWorld(t, cluster.Options{DefinitionTimeout: 100 * time.Millisecond})
+	inner := w.objects(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-inner, finalizers: [example.com/stay]}")
+	w.pass(t, inner...)
+	if err := w.Client.CoreV1().Namespaces().Delete(t.Context(), inner[0].GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.dropFinalizers(t, inner[0].GetName()) })
+	w.wantTerminating(t, inner[0])
+}
+
+func TestSecretValuesStayOutOfErrors(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	for _, secret := range []string{
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {key: 90210}",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {key: 90210==}",
+		"apiVersion: v1\nkind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: a}\nstringData: {.dockerconfigjson: \"90210\"}",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\ndata: {bad key 90210: \"\"}",
+	} {
+		_, outcomes := w.pass(t, w.objects(t, secret)...)
+		err := outcomes[0].Err
+		if err == nil || outcomes[0].Result != inventory.ResultRefused {
+			t.Errorf("%q: got %s %v, want Refused", secret, outcomes[0].Result, err)
+		} else if strings.Contains(err.Error(), "90210") {
+			t.Errorf("%q: the error holds the value: %v", secret, err)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/cluster"
+)
+
+// clientApply is what kubectl apply leaves behind: fields that an Update of its
+// manager set, and its own record of them.
+func (w *world) clientApply(t *testing.T, name, manager string) {
+	t.Helper()
+	obj := w.objects(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: `+name+`
+  annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}
+data: {key: old, dropped: from Git}`)[0]
+	_, err := w.Dynamic.Resource(configMaps).Namespace(w.namespace).Create(t.Context(), obj, metav1.CreateOptions{FieldManager: manager})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFieldsThatKubectlOwnedAndGitDropsGoAway(t *testing.T) {
+	for _, manager := range []string{"kubectl-client-side-apply", "before-first-apply", "kubectl-create"} {
+		t.Run(manager, func(t *testing.T) {
+			w := newWorld(t, cluster.Options{})
+			w.clientApply(t, "a", manager)
+			plan, outcomes := w.pass(t, w.configMap(t, "a", "new"))
+			if d := plan.Decisions()[0]; d.Reason != inventory.Adopted {
+				t.Errorf("got %s, want Adopted", d.Reason)
+			}
+			w.wantOutcomes(t, outcomes, "Configured ConfigMap/a")
+			cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(cm.Data) != 1 || cm.Data["key"] != "new" {
+				t.Errorf("data: got %v, want only key: new", cm.Data)
+			}
+			if _, ok := cm.Annotations["kubectl.kubernetes.io/last-applied-configuration"]; ok {
+				t.Error("kubectl's own record is still there")
+			}
+		})
+	}
+}
+
+func TestKubectlApplyLaterIsDrift(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "kubectl-client-side-apply", `{"data":{"key":"2","extra":"3"}}`)
+	w.wantDrift(t, w.configMap(t, "a", "1"))
+	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cm.Data) != 1 || cm.Data["key"] != "1" {
+		t.Errorf("data: got %v, want only key: 1", cm.Data)
+	}
+}
+
+func TestFieldOfAnotherManagerIsAConflict(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "other-operator", `{"data":{"key":"2"}}`)
+
+	_, outcomes := w.pass(t, w.configMap(t, "a", "3"))
+	w.wantOutcomes(t, outcomes, `Conflict ConfigMap/a: .data.key belongs to "other-operator"`)
+	if got := w.value(t, "a"); got != "2" {
+		t.Errorf("value: got %q, want 2", got)
+	}
+
+	w.cluster = w.newCluster(t, cluster.Options{ForceConflicts: true})
+	_, outcomes = w.pass(t, w.configMap(t, "a", "3"))
+	w.wantOutcomes(t, outcomes, "Configured ConfigMap/a")
+	if got := w.value(t, "a"); got != "3" {
+		t.Errorf("value after force: got %q, want 3", got)
+	}
+}
+
+func TestConflictIsSeenByADryRun(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "other-operator", `{"data":{"key":"2"}}`)
+	w.cluster = w.newCluster(t, cluster.Options{})
+	plan := w.plan(t, w.configMap(t, "a", "1"))
+	d := plan.Decisions()[0]
+	if d.Action != inventory.Refuse || d.Reason != inventory.Conflict || !strings.Contains(d.Message, `.data.key belongs to "other-operator"`) {
+		t.Errorf("got %s %s %q, want the conflict", d.Action, d.Reason, d.Message)
+	}
+}
+
+func TestKubectlEditYields(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "kubectl-edit", `{"data":{"key":"2"}}`)
+	w.wantDrift(t, w.configMap(t, "a", "1"))
+	if got := w.value(t, "a"); got != "1" {
+		t.Errorf("value: got %q, want 1", got)
+	}
+}
+
+// A person may hold a DaemonSet, or note something, with kubectl annotate.
+func TestAnnotationsOfPeopleStay(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"))
+	w.edit(t, "a", "kubectl-annotate", `{"metadata":{"annotations":{"lamplighter.dev/hold":"on call"}}}`)
+	w.pass(t, w.configMap(t, "a", "2"))
+	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cm.Annotations["lamplighter.dev/hold"]; got != "on call" {
+		t.Errorf("annotation: got %q, want it kept", got)
+	}
+}
+
+func TestObjectsOfAnotherInventoryAreLeftAlone(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), "a", types.ApplyPatchType,
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{"config.k8s.io/owning-inventory":"somebody-else"}}}`),
+		metav1.PatchOptions{FieldManager: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, outcomes := w.pass(t, w.configMap(t, "a", "1"))
+	w.wantOutcomes(t, outcomes, "Refused ConfigMap/a: owned by inventory somebody-else")
+	if plan.Next.Len() != 0 {
+		t.Errorf("inventory: got %v, want it empty", plan.Next.IDs())
+	}
+}
