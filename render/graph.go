@@ -17,16 +17,16 @@ import (
 const (
 	// maxDepth bounds bases on bases; symbolic links can make them endless.
 	maxDepth = 64
-	// maxKustomizations bounds how many kustomizations one build visits. A
-	// base that is included twice is visited twice, and so are its own bases.
-	maxKustomizations = 10_000
+	// maxWeight bounds what one build reads, in KiB, files counted as one at
+	// least. A base that is included twice counts twice, and so do its own bases.
+	maxWeight = 64 << 10
 )
 
 // graph is every kustomization that a build will visit, read before kustomize
 // starts. What may not be built is refused here.
 type graph struct {
 	fsys      *filesystem
-	visits    map[string]int  // by directory: kustomizations that building it visits
+	weights   map[string]int  // by directory: what building it reads
 	roles     map[string]role // by directory: resource or component
 	files     []string        // files named under resources, in the order found
 	generated []definition    // what the generators make
@@ -37,7 +37,7 @@ type graph struct {
 
 // explore reads the graph below root.
 func explore(fsys *filesystem, root string) (*graph, error) {
-	g := &graph{fsys: fsys, visits: map[string]int{}, roles: map[string]role{}}
+	g := &graph{fsys: fsys, weights: map[string]int{}, roles: map[string]role{}}
 	info, err := fsys.stat(root)
 	switch {
 	case err != nil:
@@ -81,10 +81,10 @@ func (g *graph) kustomizationFile(dir string) (string, error) {
 }
 
 // visit reads the kustomization of dir and everything below it, and answers
-// how many kustomizations a build of it visits. above is the way from the root.
-func (g *graph) visit(dir string, above []string) (int, error) {
-	if n, ok := g.visits[dir]; ok {
-		return n, nil
+// their weight. above is the way from the root.
+func (g *graph) visit(dir string, above []string) (weight int, err error) {
+	if weight, ok := g.weights[dir]; ok {
+		return weight, nil
 	}
 	file, err := g.kustomizationFile(dir)
 	if err != nil {
@@ -101,19 +101,19 @@ func (g *graph) visit(dir string, above []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	visits := 1
+	weight = 1
 	above = append(slices.Clone(above), dir)
 	for _, ref := range refs {
-		n, err := g.follow(ref, dir, above)
+		more, err := g.follow(ref, dir, above)
 		if err != nil {
 			return 0, inFile(file, ref.field, err)
 		}
-		if visits += n; visits > maxKustomizations {
-			return 0, fmt.Errorf("%s: visits more than %d kustomizations", file, maxKustomizations)
+		if weight += more; weight > maxWeight {
+			return 0, inFile(file, "", fmt.Errorf("takes more than %d MiB to build: bases are included too often", maxWeight>>10))
 		}
 	}
-	g.visits[dir] = visits
-	return visits, nil
+	g.weights[dir] = weight
+	return weight, nil
 }
 
 // located is an error that already names its file.
@@ -162,7 +162,7 @@ func (g *graph) parse(file string) (*types.Kustomization, error) {
 }
 
 // follow checks one reference and visits what it leads to.
-func (g *graph) follow(ref reference, dir string, above []string) (visits int, err error) {
+func (g *graph) follow(ref reference, dir string, above []string) (weight int, err error) {
 	target, err := resolve(ref, dir)
 	if err != nil {
 		return 0, err
@@ -176,7 +176,7 @@ func (g *graph) follow(ref reference, dir string, above []string) (visits int, e
 	case !info.IsDir() && ref.role == component:
 		return 0, fmt.Errorf("%s: is a file: a component is a directory", target)
 	case !info.IsDir():
-		return 0, g.checkFile(ref, target)
+		return g.checkFile(ref, target)
 	}
 	switch {
 	case slices.Contains(above, target):
@@ -184,7 +184,7 @@ func (g *graph) follow(ref reference, dir string, above []string) (visits int, e
 	case len(above) >= maxDepth:
 		return 0, fmt.Errorf("%s: is more than %d bases deep", target, maxDepth)
 	}
-	visits, err = g.visit(target, above)
+	weight, err = g.visit(target, above)
 	_, ok := errors.AsType[located](err)
 	switch {
 	case ok:
@@ -194,7 +194,7 @@ func (g *graph) follow(ref reference, dir string, above []string) (visits int, e
 	case g.roles[target] != ref.role:
 		return 0, fmt.Errorf("%s: is a %s: list it under %ss", target, g.roles[target], g.roles[target])
 	}
-	return visits, nil
+	return weight, nil
 }
 
 // resolve maps a reference to a path of the tree.
@@ -214,23 +214,24 @@ func resolve(ref reference, dir string) (string, error) {
 	return target, nil
 }
 
-func (g *graph) checkFile(ref reference, target string) error {
-	if ref.role == resource {
-		g.files = append(g.files, target)
-	}
+// checkFile answers the weight of a file.
+func (g *graph) checkFile(ref reference, target string) (weight int, err error) {
 	data, err := g.fsys.load(target)
 	if err != nil {
-		return fmt.Errorf("%s: %w", target, err)
+		return 0, fmt.Errorf("%s: %w", target, err)
 	}
 	switch ref.role {
 	case payload:
-		return nil
 	case secret:
 		g.keepSecret(string(data))
-		return nil
+	case resource:
+		g.files = append(g.files, target)
+		err = checkAliases(data)
+	case component, manifest:
+		err = checkAliases(data)
 	}
-	if err := checkAliases(data); err != nil {
-		return fmt.Errorf("%s: %w", target, unreadable(err))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", target, unreadable(err))
 	}
-	return nil
+	return 1 + len(data)>>10, nil
 }

@@ -3,6 +3,7 @@
 package render_test
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -180,4 +182,28 @@ func TestBuildsAreDeterministicAndConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Twenty levels, each including the one below twice: a million objects.
+func TestBasesThatMultiplyAreRefused(t *testing.T) {
+	tree := fstest.MapFS{
+		"l0/kustomization.yaml": {Data: []byte("resources: [a.yaml]")},
+		"l0/a.yaml":             {Data: []byte(configMap)},
+	}
+	for level := 1; level <= 20; level++ {
+		dir := fmt.Sprintf("l%d", level)
+		tree[dir+"/kustomization.yaml"] = &fstest.MapFile{Data: []byte("resources: [left, right]")}
+		for _, side := range []string{"left", "right"} {
+			tree[dir+"/"+side+"/kustomization.yaml"] = &fstest.MapFile{
+				Data: fmt.Appendf(nil, "resources: [../../l%d]\nnamePrefix: %s-", level-1, side),
+			}
+		}
+	}
+	_, err := render.Build(t.Context(), tree, "l20")
+	if err == nil || !strings.Contains(err.Error(), "bases are included too often") {
+		t.Errorf("err = %v", err)
+	}
+	if out, err := render.Build(t.Context(), tree, "l3"); err != nil || len(out.Objects) != 8 {
+		t.Errorf("three levels: %d objects, %v", len(out.Objects), err)
+	}
 }
