@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/agent"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+type applyFlags struct {
+	path           string
+	yes            bool
+	forceConflicts bool
+	allowPrune     bool
+}
+
+func newApplyCommand(g *globals) *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply [DIR]",
+		Short: "Run one pass of a working tree now, after showing what it would do",
+		Long: `Run one pass: apply what changed, prune what is gone, and evict the pods that may be
+evicted now. Windows, budgets and guards hold as they do for the agent. Exit code
+1 if something failed.`,
+		Example: "  lamplighter apply . --path clusters/prod --yes",
+		Args:    maxOneDir,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := g.validate("text", "json"); err != nil {
+				return err
+			}
+			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
+			if err != nil {
+				return err
+			}
+			return f.apply(cmd.Context(), g, fleet)
+		},
+	}
+	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
+	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")
+	return cmd
+}
+
+// apply shows the plan, asks, and runs the pass while it holds the Lease.
+func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune})
+	if err != nil {
+		return err
+	}
+	lease := agent.Lease{Client: c.clientset, Instance: c.instance}
+	holder, err := lease.Holder(ctx, now())
+	if err != nil {
+		return err
+	}
+	if holder != "" {
+		return hint(fmt.Errorf("instance %s is run by %s, which holds its lease", lease, holder), "commit to its repository, or stop it first")
+	}
+	src := reconcile.Source{Fleet: fleet}
+	if agreed, err := f.agree(ctx, g, c, src); err != nil || !agreed {
+		return err
+	}
+	if err := ensureNamespace(ctx, c); err != nil {
+		return err
+	}
+	var report reconcile.Report
+	ran := false
+	err = lease.Hold(ctx, func(ctx context.Context) (err error) {
+		ran = true
+		report, err = c.reconciler.Pass(ctx, src)
+		return err
+	})
+	if !ran && err == nil {
+		err = errors.Join(errors.New("stopped while waiting for the lease"), ctx.Err())
+	}
+	if err != nil {
+		return err
+	}
+	if err := printAnswer(g, show.Outcomes(report), show.WriteOutcomes); err != nil {
+		return err
+	}
+	if failed(report) {
+		return exitCode(exitSignal)
+	}
+	return nil
+}
+
+// agree shows the plan and asks, unless --yes was given.
+func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src reconcile.Source) (bool, error) {
+	obs, err := c.reconciler.Observe(ctx, src)
+	if err != nil {
+		return false, err
+	}
+	plan, err := reconcile.New(obs, now())
+	if err != nil {
+		return false, err
+	}
+	if err := show.WritePlan(g.streams.Err, plan); err != nil {
+		return false, err
+	}
+	if f.yes {
+		return true, nil
+	}
+	fmt.Fprint(g.streams.Err, "Apply? [y/N] ")
+	line, err := bufio.NewReader(g.streams.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	fmt.Fprintln(g.streams.Err, "nothing was changed")
+	return false, exitCode(exitSignal)
+}
+
+// ensureNamespace makes the place where the instance keeps its state.
+func ensureNamespace(ctx context.Context, c *connection) error {
+	_, err := c.clientset.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.instance.Namespace}},
+		metav1.CreateOptions{FieldManager: inventory.FieldManager})
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if _, getErr := c.clientset.CoreV1().Namespaces().Get(ctx, c.instance.Namespace, metav1.GetOptions{}); getErr == nil {
+		return nil // it is there, and we may not create any
+	}
+	return fmt.Errorf("namespace %s: %w", c.instance.Namespace, err)
+}
+
+// failed says that something was tried, or had to be refused, and did not work.
+func failed(report reconcile.Report) bool {
+	for _, o := range report.Outcomes {
+		switch o.Result {
+		case inventory.ResultConflict, inventory.ResultRefused, inventory.ResultSkipped, inventory.ResultFailed:
+			return true
+		}
+	}
+	for _, a := range report.Attempts {
+		if a.Result == rollout.Errored {
+			return true
+		}
+	}
+	return false
+}

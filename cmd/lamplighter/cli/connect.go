@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/agent"
+	"lamplighter.dev/reconcile/cluster"
+)
+
+// connectTimeout bounds how long a one-shot command waits to see the cluster.
+const connectTimeout = 30 * time.Second
+
+// connection is one instance on one API server, as a one-shot command sees it.
+type connection struct {
+	config     *rest.Config
+	clientset  kubernetes.Interface
+	instance   inventory.Instance
+	cluster    *cluster.Cluster
+	reconciler *reconcile.Reconciler
+}
+
+// connectOptions are what commands want of a connection.
+type connectOptions struct {
+	forceConflicts bool
+	allowPrune     bool
+	thorough       bool // compare every object by a dry run
+}
+
+// connect reads the cluster once and keeps watching until ctx is done.
+func connect(ctx context.Context, g *globals, o connectOptions) (*connection, error) {
+	config, err := g.config()
+	if err != nil {
+		return nil, err
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	if err := reachable(ctx, clientset, config.Host); err != nil {
+		return nil, err
+	}
+	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Log: g.logger()})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cluster.Start(ctx); err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", err)
+	}
+	var view reconcile.Cluster = c.cluster
+	if o.thorough {
+		view = agent.Thorough(c.cluster)
+	}
+	c.reconciler = reconcile.NewReconciler(reconcile.Options{
+		Instance:   c.instance,
+		Cluster:    view,
+		Store:      agent.NewStore(clientset, c.instance),
+		AllowPrune: o.allowPrune,
+		Now:        now,
+		Log:        g.logger(),
+	})
+	return c, nil
+}
+
+// reachable asks the API server for its version, so that one that is down is
+// one clear line and not a long silence.
+func reachable(ctx context.Context, clientset kubernetes.Interface, host string) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+		return hint(fmt.Errorf("API server %s: %w", host, err), "is the cluster up, and is it the one that --kubeconfig and --context name?")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/reconcile"
+)
+
+// watchInterval is how often --watch looks at what the watches have told.
+const watchInterval = 500 * time.Millisecond
+
+func newStatusCommand(g *globals) *cobra.Command {
+	var nodes, watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how far each DaemonSet is, and what it waits for",
+		Long: `Show how far each DaemonSet is. Counts come from the pods; what is decided of each
+node comes from the agent's own planner. Exit code 1 if something failed, is
+halted, or if the newest commit is not in force.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := g.validate("text", "json"); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(cmd.Context())
+			defer cancel()
+			c, err := connect(ctx, g, connectOptions{})
+			if err != nil {
+				return err
+			}
+			if watch {
+				return watchStatus(ctx, g, c, nodes)
+			}
+			status, err := statusNow(ctx, c)
+			if err != nil {
+				return err
+			}
+			if err := printAnswer(g, status, statusWriter(nodes)); err != nil {
+				return err
+			}
+			if status.Bad() {
+				return exitCode(exitSignal)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&nodes, "nodes", false, "show a lamp per node and what it waits for")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and print the status whenever it changes")
+	return cmd
+}
+
+func statusWriter(nodes bool) func(io.Writer, show.Status) error {
+	return func(w io.Writer, s show.Status) error {
+		if err := show.WriteStatus(w, s); err != nil || !nodes {
+			return err
+		}
+		return show.WriteNodes(w, s)
+	}
+}
+
+// statusNow observes without a fleet: what is in force is on record.
+func statusNow(ctx context.Context, c *connection) (show.Status, error) {
+	c.reconciler.Forget()
+	obs, err := c.reconciler.Observe(ctx, reconcile.Source{})
+	if err != nil {
+		return show.Status{}, err
+	}
+	plan, err := reconcile.New(obs, now())
+	if err != nil {
+		return show.Status{}, err
+	}
+	return show.NewStatus(obs, plan), nil
+}
+
+// watchStatus prints the status whenever it has changed, until ctx is done.
+func watchStatus(ctx context.Context, g *globals, c *connection, nodes bool) error {
+	clear := ""
+	if g.colored() {
+		clear = "\x1b[H\x1b[2J"
+	}
+	var last []byte
+	for {
+		status, err := statusNow(ctx, c)
+		if err != nil {
+			return ignoreDone(ctx, err)
+		}
+		var text bytes.Buffer
+		to := *g
+		to.streams.Out = &text
+		if err := printAnswer(&to, status, statusWriter(nodes)); err != nil {
+			return err
+		}
+		if !bytes.Equal(text.Bytes(), last) {
+			last = text.Bytes()
+			if _, err := fmt.Fprintf(g.streams.Out, "%s%s\n", clear, last); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+func ignoreDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

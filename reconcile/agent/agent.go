@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent is the process: it follows Git and the cluster, holds the
+// instance's Lease, and runs a pass whenever either moved or the clock reached
+// an instant that matters. It decides nothing itself.
+//
+//	a, err := agent.New(agent.Config{Source: gitsource.Options{URL: url}, Path: "clusters/prod", Cluster: restConfig})
+//	err = a.Run(ctx) // until ctx is done
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"lamplighter.dev/render/gitsource"
+)
+
+// Config is what an agent needs to know.
+type Config struct {
+	// Source is the fleet repository.
+	Source gitsource.Options
+	// Path is the kustomize root in it, slash separated. Empty means the
+	// repository's root.
+	Path string
+	// Interval is how often the remote is asked for a new commit. Zero means
+	// one minute.
+	Interval time.Duration
+
+	// Cluster is the API server.
+	Cluster *rest.Config
+	// Namespace and Instance name the agent's own objects: its Lease, its
+	// inventory and its ledger.
+	Namespace, Instance string
+	// Identity names this process in the Lease. Empty means the host name and
+	// the process ID.
+	Identity string
+	// ForceConflicts takes fields that another manager holds.
+	ForceConflicts bool
+	// AllowPrune lets a commit remove more than half of the objects.
+	AllowPrune bool
+
+	// Listen is the address of /healthz, /readyz and /metrics. Empty means
+	// none is served.
+	Listen string
+	// Log takes the agent's log. Nil discards it.
+	Log *slog.Logger
+	// Now is the clock. Nil means the machine's.
+	Now func() time.Time
+}
+
+// Validate lists everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Source.URL == "" {
+		errs = append(errs, errors.New("--git is missing: name the fleet repository"))
+	}
+	if c.Interval < 0 || (c.Interval > 0 && c.Interval < time.Second) {
+		errs = append(errs, fmt.Errorf("--interval %s: the shortest is 1s", c.Interval))
+	}
+	if c.Cluster == nil || c.Namespace == "" || c.Instance == "" {
+		errs = append(errs, errors.New("cluster, namespace and instance name are needed"))
+	}
+	return errors.Join(errs...)
+}
+
+// phase is where in its life an agent is.
+type phase string
+
+const (
+	starting phase = "starting"
+	standby  phase = "waiting for the lease"
+	leading  phase = "leading"
+)
+
+// Agent is one process of one instance.
+type Agent struct {
+	cfg       Config
+	log       *slog.Logger
+	clientset kubernetes.Interface
+	source    *gitsource.Source
+	registry  *prometheus.Registry
+	metrics   *Metrics
+	phase     atomic.Value // of type phase
+}
+
+// New builds an agent. It asks the network nothing.
+func New(cfg Config) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = withDefaults(cfg)
+	clientset, err := kubernetes.NewForConfig(cfg.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	source, err := gitsource.New(cfg.Source)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a := &Agent{cfg: cfg, log: cfg.Log, clientset: clientset, source: source, registry: registry, metrics: NewMetrics(registry)}
+	a.setPhase(starting)
+	return a, nil
+}
+
+func withDefaults(cfg Config) Config {
+	if cfg.Interval == 0 {
+		cfg.Interval = time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return cfg
+}
+
+func (a *Agent) setPhase(p phase) { a.phase.Store(p) }
+
+// Run blocks until ctx is done, then releases the Lease and answers nil. It
+// answers an error only for what a restart cannot be spared.
+func (a *Agent) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if a.cfg.Listen != "" {
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.Listen)
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		a.log.Info("serving", "address", ln.Addr().String())
+		group.Go(func() error { return a.serveHTTP(ctx, ln) })
+	}
+	group.Go(func() error {
+		a.setPhase(standby)
+		return a.lead(ctx)
+	})
+	a.log.Info("agent started", "git", a.cfg.Source.URL, "path", a.cfg.Path, "instance", a.cfg.Instance)
+	err := group.Wait()
+	a.log.Info("agent stopped")
+	return err
+}
+
+// lead takes part in the election until ctx is done or following fails.
+func (a *Agent) lead(ctx context.Context) error {
+	lease := Lease{Client: a.clientset, Instance: a.instance(), Identity: a.cfg.Identity}
+	lease.OnHolder = func(identity string) {
+		if identity != lease.identity() {
+			a.log.Info("waiting for the lease", "lease", lease.String(), "holder", identity)
+		}
+	}
+	for ctx.Err() == nil {
+		err := lease.Hold(ctx, func(ctx context.Context) error {
+			a.metrics.leading.Set(1)
+			defer a.metrics.leading.Set(0)
+			defer a.setPhase(standby)
+			return a.follow(ctx)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

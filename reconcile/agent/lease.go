@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"lamplighter.dev/inventory"
+)
+
+// The Lease's times, as the control plane's own components have them.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// Lease is an instance's right to act. One process has it at a time.
+type Lease struct {
+	Client   kubernetes.Interface
+	Instance inventory.Instance
+	// Identity names this process. Empty means the host name and process ID.
+	Identity string
+	// OnHolder is told who has the Lease, whenever that changes.
+	OnHolder func(identity string)
+}
+
+func (l Lease) String() string { return l.Instance.Namespace + "/" + l.Instance.Name }
+
+func (l Lease) identity() string {
+	if l.Identity != "" {
+		return l.Identity
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown-host"
+	}
+	return fmt.Sprintf("%s_%d", host, os.Getpid())
+}
+
+// Holder is the process that has the Lease now; "" if none has.
+func (l Lease) Holder(ctx context.Context, now time.Time) (string, error) {
+	lease, err := l.Client.CoordinationV1().Leases(l.Instance.Namespace).Get(ctx, l.Instance.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("lease %s: %w", l, err)
+	}
+	s := lease.Spec
+	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return "", nil
+	}
+	if now.After(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
+		return "", nil
+	}
+	return *s.HolderIdentity, nil
+}
+
+// Hold waits for the Lease and calls run while it is held; run's context ends
+// the moment the Lease can no longer be proved ours. It answers what run
+// answers, or nil when ctx ended or the Lease was lost before that.
+func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error {
+	term := term{run: run, done: make(chan struct{})}
+	ctx, term.end = context.WithCancel(ctx)
+	defer term.end()
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Instance.Namespace, Name: l.Instance.Name},
+			Client:     l.Client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: l.identity()},
+		},
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
+		ReleaseOnCancel: true,
+		Name:            l.Instance.Name,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: term.start,
+			OnStoppedLeading: func() {},
+			OnNewLeader: func(identity string) {
+				if l.OnHolder != nil {
+					l.OnHolder(identity)
+				}
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("lease %s: %w", l, err)
+	}
+	elector.Run(ctx)
+	return term.wait()
+}
+
+// term is the time for which a Lease is held. The elector starts run in a
+// goroutine of its own and does not wait for it; term does.
+type term struct {
+	run func(context.Context) error
+	end context.CancelFunc
+
+	mu         sync.Mutex
+	began      bool
+	over       bool
+	done       chan struct{}
+	runFailure error
+}
+
+func (t *term) start(ctx context.Context) {
+	t.mu.Lock()
+	t.began = !t.over
+	t.mu.Unlock()
+	if !t.began {
+		return
+	}
+	defer close(t.done)
+	defer t.end()
+	t.runFailure = t.run(ctx)
+}
+
+func (t *term) wait() error {
+	t.mu.Lock()
+	t.over = true
+	began := t.began
+	t.mu.Unlock()
+	if !began {
+		return nil
+	}
+	<-t.done
+	return t.runFailure
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"lamplighter.dev/reconcile"
+)
+
+// Metrics is everything the agent counts. Label values come from closed sets,
+// never from object names. docs/reference/metrics.md describes each one.
+type Metrics struct {
+	leading        prometheus.Gauge
+	passDuration   prometheus.Histogram
+	passes         *prometheus.CounterVec
+	decisions      *prometheus.GaugeVec
+	objects        *prometheus.CounterVec
+	evictions      *prometheus.CounterVec
+	fetchDuration  prometheus.Histogram
+	fetches        *prometheus.CounterVec
+	commitTime     prometheus.Gauge
+	commitAccepted prometheus.Gauge
+}
+
+// NewMetrics registers the metrics with r.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		leading: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lamplighter_leading", Help: "1 while this process holds the instance's Lease."}),
+		passDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "lamplighter_pass_duration_seconds", Help: "How long one pass took, in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}),
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lamplighter_passes_total", Help: "Passes by result."}, []string{"result"}),
+		decisions: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lamplighter_decisions", Help: "Nodes by what the last pass decided of them, summed over policies."}, []string{"action", "reason"}),
+		objects: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lamplighter_objects_total", Help: "Objects acted on, by outcome."}, []string{"result"}),
+		evictions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lamplighter_evictions_total", Help: "Evictions sent, by outcome."}, []string{"result"}),
+		fetchDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "lamplighter_git_fetch_duration_seconds", Help: "How long asking the Git remote took, in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8)}),
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lamplighter_git_fetches_total", Help: "Questions to the Git remote, by result."}, []string{"result"}),
+		commitTime: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lamplighter_commit_timestamp_seconds", Help: "Commit time of the commit in force, as a Unix time."}),
+		commitAccepted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lamplighter_commit_accepted", Help: "1 if the newest commit is the one in force, 0 if it was refused or could not be fetched."}),
+	}
+	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted)
+	return m
+}
+
+func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
+	m.passDuration.Observe(took.Seconds())
+	m.passes.WithLabelValues(resultOf(err)).Inc()
+	m.decisions.Reset()
+	for _, d := range report.Plan.Rollout.Decisions {
+		m.decisions.WithLabelValues(string(d.Action), string(d.Reason)).Inc()
+	}
+	for _, o := range report.Outcomes {
+		m.objects.WithLabelValues(string(o.Result)).Inc()
+	}
+	for _, a := range report.Attempts {
+		m.evictions.WithLabelValues(string(a.Result)).Inc()
+	}
+}
+
+func (m *Metrics) fetch(took time.Duration, err error) {
+	m.fetchDuration.Observe(took.Seconds())
+	m.fetches.WithLabelValues(resultOf(err)).Inc()
+}
+
+func (m *Metrics) source(u update) {
+	m.commitAccepted.Set(1)
+	if u.err != nil {
+		m.commitAccepted.Set(0)
+	}
+	if u.fleet != nil {
+		m.commitTime.Set(float64(u.fleet.Commit.When.Unix()))
+	}
+}
+
+func resultOf(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}

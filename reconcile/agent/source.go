@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"lamplighter.dev/reconcile"
+	"lamplighter.dev/render/gitsource"
+)
+
+// update is the newest word from Git. The fleet is the last good commit; err
+// says why the newest one is not in force.
+type update struct {
+	fleet *reconcile.Fleet
+	err   error
+}
+
+// poller asks the remote for the newest commit, renders it, and hands it on.
+// A commit that cannot be read leaves the last good one in force.
+type poller struct {
+	source   *gitsource.Source
+	path     string
+	interval time.Duration
+	now      func() time.Time
+	log      *slog.Logger
+	metrics  *Metrics
+
+	seen    string // hash of the commit read last, good or bad
+	refused error  // why that commit is not in force, nil when it is
+	last    update
+}
+
+// run polls until ctx is done. Only the newest update waits in out, which has
+// room for one.
+func (p *poller) run(ctx context.Context, out chan update) {
+	for {
+		if u, changed := p.poll(ctx); changed {
+			select {
+			case <-out:
+			default:
+			}
+			out <- u
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(jitter(p.interval)):
+		}
+	}
+}
+
+// poll asks once. It answers whether there is anything new to say.
+func (p *poller) poll(ctx context.Context) (update, bool) {
+	before := p.last
+	start := p.now()
+	commit, err := p.source.Fetch(ctx)
+	if ctx.Err() != nil {
+		return p.last, false
+	}
+	p.metrics.fetch(p.now().Sub(start), err)
+	switch {
+	case err != nil:
+		p.last.err = err
+	case commit.Hash != p.seen:
+		p.read(ctx, commit)
+	default:
+		p.last.err = p.refused // the remote is back and has nothing new
+	}
+	if p.last.err != nil && (before.err == nil || before.err.Error() != p.last.err.Error()) {
+		p.log.Warn("newest commit is not in force", "err", p.last.err)
+	}
+	return p.last, !sameUpdate(before, p.last)
+}
+
+func (p *poller) read(ctx context.Context, c gitsource.Commit) {
+	fleet, err := reconcile.Read(ctx, c.Tree, p.path, reconcile.Commit{
+		Hash: c.Hash, Branch: c.Branch, Author: c.Author, Subject: c.Subject, When: c.When,
+	}, p.now())
+	if ctx.Err() != nil {
+		return
+	}
+	p.seen, p.refused = c.Hash, nil
+	if err != nil {
+		p.refused = commitError{hash: c.Hash, err: err}
+		p.last.err = p.refused
+		return
+	}
+	p.last = update{fleet: fleet}
+	for _, w := range fleet.Warnings {
+		p.log.Warn("fleet", "revision", c.Hash, "problem", w.String())
+	}
+}
+
+// commitError says which commit was refused.
+type commitError struct {
+	hash string
+	err  error
+}
+
+func (e commitError) Error() string { return "commit " + short(e.hash) + ": " + e.err.Error() }
+func (e commitError) Unwrap() error { return e.err }
+
+func short(hash string) string { return hash[:min(len(hash), 7)] }
+
+func sameUpdate(a, b update) bool {
+	if a.fleet != b.fleet {
+		return false
+	}
+	if a.err == nil || b.err == nil {
+		return a.err == nil && b.err == nil
+	}
+	return a.err.Error() == b.err.Error()
+}
+
+// jitter spreads the polls of many clusters: up to a tenth more or less.
+func jitter(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lamplighter.dev/inventory"
+)
+
+// An object whose apply or deletion failed is tried again after firstRetry,
+// then twice as long each time, up to lastRetry. A new commit that changes the
+// object is tried at once.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 5 * time.Minute
+)
+
+// Retry is when an object that failed is tried again, and why it failed.
+type Retry struct {
+	At      time.Time
+	Message string
+}
+
+// backoff remembers which objects failed.
+type backoff map[inventory.ID]attempt
+
+type attempt struct {
+	Retry
+	content string // hash of what was sent; "" for a deletion
+	wait    time.Duration
+}
+
+// note takes the outcomes of a pass.
+func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
+	tried := map[inventory.ID]*unstructured.Unstructured{}
+	for _, d := range plan.Decisions() {
+		if d.Action == inventory.Apply || d.Action == inventory.Prune {
+			tried[d.ID] = d.Object
+		}
+	}
+	for _, o := range outcomes {
+		object, wasTried := tried[o.ID]
+		if !wasTried {
+			continue
+		}
+		switch o.Result {
+		case inventory.ResultFailed, inventory.ResultRefused, inventory.ResultConflict:
+		case inventory.ResultSkipped, inventory.ResultHeld:
+			continue
+		default:
+			delete(b, o.ID)
+			continue
+		}
+		if o.Err == nil {
+			continue
+		}
+		content := contentOf(object)
+		last := b[o.ID]
+		wait := firstRetry
+		if last.content == content && last.wait > 0 {
+			wait = min(2*last.wait, lastRetry)
+		}
+		b[o.ID] = attempt{Retry: Retry{At: now.Add(wait), Message: o.Err.Error()}, content: content, wait: wait}
+	}
+}
+
+// due answers which objects are not tried again yet. What has another content
+// than the one that failed is.
+func (b backoff) due(changes []inventory.Change, now time.Time) map[inventory.ID]Retry {
+	contents := map[inventory.ID]string{}
+	for _, c := range changes {
+		if _, failed := b[c.ID]; failed {
+			contents[c.ID] = contentOf(c.Object)
+		}
+	}
+	waiting := map[inventory.ID]Retry{}
+	for id, a := range b {
+		if contents[id] == a.content && now.Before(a.At) {
+			waiting[id] = a.Retry
+		}
+	}
+	return waiting
+}
+
+// contentOf is a digest of what is sent; "" for nothing. What has no digest
+// cannot be sent either.
+func contentOf(obj *unstructured.Unstructured) string {
+	if obj == nil {
+		return ""
+	}
+	hash, err := inventory.ContentHash(obj)
+	if err != nil {
+		return ""
+	}
+	return hash
+}
+
+// next is when the first object is tried again; zero if none waits.
+func (b backoff) next() time.Time {
+	var first time.Time
+	for _, a := range b {
+		if first.IsZero() || a.At.Before(first) {
+			first = a.At
+		}
+	}
+	return first
+}

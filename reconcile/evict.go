@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"lamplighter.dev/reconcile/rollout"
+	"lamplighter.dev/reconcile/window"
+)
+
+// evict sends the evictions of a plan that may still be sent. Recording them
+// takes time, in which a window may have shut; and none is sent after the
+// instant at which it does.
+func (r *Reconciler) evict(ctx context.Context, report *Report) {
+	due, deadline := evictions(report.Observation, report.Plan.Rollout, r.opts.Now())
+	if len(due) == 0 {
+		return
+	}
+	if !deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline.Sub(r.opts.Now()))
+		defer cancel()
+	}
+	report.Attempts = r.opts.Cluster.Evict(ctx, due)
+}
+
+// evictions are the plan's evictions whose window is still open, and the
+// instant at which the first of these windows shuts; zero if none does.
+func evictions(obs Observation, plan rollout.Plan, now time.Time) (due []rollout.Decision, deadline time.Time) {
+	momentByPolicy := map[string]window.Moment{}
+	for _, p := range obs.Policies.Upgrades {
+		momentByPolicy[p.Name] = p.Calendar.At(now)
+	}
+	labelsByNode := map[string]labels.Set{}
+	for _, n := range obs.Nodes {
+		labelsByNode[n.Name] = n.Labels
+	}
+	for _, d := range plan.Decisions {
+		if d.Action != rollout.Evict {
+			continue
+		}
+		w := momentByPolicy[d.Policy].For(labelsByNode[d.Node])
+		if !w.Open {
+			continue
+		}
+		due = append(due, d)
+		if !w.Close.IsZero() && (deadline.IsZero() || w.Close.Before(deadline)) {
+			deadline = w.Close
+		}
+	}
+	return due, deadline
+}

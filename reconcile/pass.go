@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Report is what one pass saw, decided and did.
+type Report struct {
+	Observation Observation
+	Plan        Plan
+	Outcomes    []inventory.Outcome
+	Attempts    []rollout.Attempt
+	// Before is the state as it was found, and After as it was left.
+	Before, After State
+	// Next is when the next pass is due if nothing moves before; zero if time
+	// alone changes nothing.
+	Next time.Time
+}
+
+// Pass brings the cluster one step closer to the fleet. It may be killed
+// between any two of its steps: what is about to be done is recorded before it
+// is done, and an entry is dropped only on proof.
+func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
+	obs, err := r.Observe(ctx, src)
+	if err != nil {
+		return Report{}, fmt.Errorf("observe: %w", err)
+	}
+	now := r.opts.Now()
+	plan, err := New(obs, now)
+	if err != nil {
+		return Report{Observation: obs}, fmt.Errorf("plan: %w", err)
+	}
+	report := Report{Observation: obs, Plan: plan, Before: obs.State}
+	report.After, err = r.record(ctx, obs, plan, src, now)
+	if err != nil {
+		return report, fmt.Errorf("record intent: %w", err)
+	}
+	r.act(ctx, &report)
+	err = r.settle(ctx, &report)
+	report.Next = earliest(now, plan.NextLook, r.backoff.next())
+	return report, err
+}
+
+// Observe does every read of a pass. A command that only shows what would be
+// done observes and plans, and stops there.
+func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, error) {
+	state, err := r.load(ctx)
+	if err != nil {
+		return Observation{}, err
+	}
+	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.opts.AllowPrune}
+	obs.Nodes, obs.DaemonSets, obs.Pods = r.opts.Cluster.Snapshot()
+	if src.Fleet == nil {
+		obs.Policies, err = recorded(state.Record, r.opts.Now())
+		return obs, err
+	}
+	obs.Policies = src.Fleet.Policies
+	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, src.Fleet.Objects); err != nil {
+		return Observation{}, err
+	}
+	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(state.Inventory, obs.Changes)); err != nil {
+		return Observation{}, err
+	}
+	obs.Waiting = r.backoff.due(obs.Changes, r.opts.Now())
+	return obs, nil
+}
+
+// load reads the state once; after that, what was saved last is what is stored,
+// or the next save says otherwise.
+func (r *Reconciler) load(ctx context.Context) (State, error) {
+	if r.state == nil {
+		state, err := r.opts.Store.Load(ctx)
+		if err != nil {
+			return State{}, err
+		}
+		r.state = &state
+	}
+	return *r.state, nil
+}
+
+func (r *Reconciler) save(ctx context.Context, s State) error {
+	if err := r.opts.Store.Save(ctx, s); err != nil {
+		r.state = nil
+		return err
+	}
+	r.state = &s
+	return nil
+}
+
+func orphanIDs(owned inventory.Set, changes []inventory.Change) []inventory.ID {
+	rendered := make([]inventory.ID, 0, len(changes))
+	for _, c := range changes {
+		rendered = append(rendered, c.ID)
+	}
+	return owned.Without(rendered...).IDs()
+}
+
+// recorded reads the policies on record. They were valid when they came into
+// force, so a problem now means that the record cannot be trusted.
+func recorded(record Record, now time.Time) (policy.Set, error) {
+	set, problems := policy.Parse(record.Documents, record.DaemonSets, now)
+	for _, p := range problems {
+		if p.Level == policy.Error {
+			return policy.Set{}, fmt.Errorf("policies on record: %s", p)
+		}
+	}
+	return set, nil
+}
+
+// record saves what is about to be done, before any of it is.
+func (r *Reconciler) record(ctx context.Context, obs Observation, plan Plan, src Source, now time.Time) (State, error) {
+	intent := State{
+		Inventory: plan.Objects.Next,
+		Ledger:    plan.Rollout.Ledger,
+		Record:    nextRecord(obs, plan, src, now),
+	}
+	return intent, r.save(ctx, intent)
+}
+
+func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
+	next := obs.State.Record
+	if src.Fleet != nil && (next.Commit.Hash != src.Fleet.Commit.Hash || next.Since.IsZero()) {
+		next.Commit, next.Since = src.Fleet.Commit, now.UTC().Truncate(time.Second)
+	}
+	if src.Fleet != nil {
+		next.Documents, next.DaemonSets = src.Fleet.Documents, src.Fleet.DaemonSets
+		next.Objects = notes(plan.Objects)
+	}
+	next.Problem = ""
+	if src.Err != nil {
+		next.Problem = src.Err.Error()
+	}
+	return next
+}
+
+// notes lists the objects that are not as Git says and will not be after this
+// pass either.
+func notes(plan inventory.Plan) []ObjectNote {
+	var out []ObjectNote
+	for _, d := range plan.Decisions() {
+		if d.Action != inventory.Hold && d.Action != inventory.Refuse {
+			continue
+		}
+		out = append(out, ObjectNote{
+			Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
+			Until: d.Until.UTC(), Message: d.Message,
+		})
+	}
+	return out
+}
+
+// act does what was decided: evictions first, since a window may shut while
+// objects are applied, then applies and prunes.
+func (r *Reconciler) act(ctx context.Context, report *Report) {
+	r.evict(ctx, report)
+	if report.Plan.Objects.Touches() {
+		report.Outcomes = append(r.opts.Cluster.Apply(ctx, report.Plan.Objects.Steps), r.opts.Cluster.Prune(ctx, report.Plan.Objects.Prunes)...)
+	}
+	r.backoff.note(report.Plan.Objects, report.Outcomes, r.opts.Now())
+}
+
+// settle saves what came of it. If this save is lost we track too much, which
+// the next pass finds out.
+func (r *Reconciler) settle(ctx context.Context, report *Report) error {
+	settled := report.After
+	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
+	var errs []error
+	for _, a := range report.Attempts {
+		if a.Result == rollout.Refused {
+			settled.Ledger = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now())
+		}
+		if a.Err != nil {
+			errs = append(errs, fmt.Errorf("evict %s: %w", a.Decision.Pod.Name, a.Err))
+		}
+	}
+	report.After = settled
+	if err := r.save(ctx, settled); err != nil {
+		errs = append(errs, fmt.Errorf("record outcomes: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Observation is everything a plan is made from.
+type Observation struct {
+	Instance inventory.Instance
+	State    State
+	// Fleet is the commit in force; nil while none could be read. Then nothing
+	// is applied or pruned, and visits go on under Policies.
+	Fleet *Fleet
+	// Policies are the fleet's or, without one, those on record.
+	Policies policy.Set
+	// Changes compares each object of the fleet with the cluster, and Orphans
+	// are what is owned and no longer in it.
+	Changes []inventory.Change
+	Orphans []inventory.Live
+	// Waiting are objects that failed and are not tried again yet.
+	Waiting map[inventory.ID]Retry
+
+	Nodes      []health.Node
+	DaemonSets []health.DaemonSet
+	Pods       []health.Pod
+
+	AllowPrune bool
+}
+
+// Plan is every decision of one pass: one for each object, and one for each
+// node of each policy.
+type Plan struct {
+	Objects inventory.Plan
+	Rollout rollout.Plan
+	// NextLook is the earliest instant at which time alone changes a decision;
+	// zero when it never does.
+	NextLook time.Time
+}
+
+// New decides. It is a function of its arguments.
+func New(obs Observation, now time.Time) (Plan, error) {
+	var plan Plan
+	if obs.Fleet != nil {
+		objects, err := inventory.New(inventory.Input{
+			Instance:   obs.Instance,
+			Owned:      obs.State.Inventory,
+			Changes:    obs.Changes,
+			Orphans:    obs.Orphans,
+			Vetoes:     vetoes(obs, now),
+			References: references(obs),
+			AllowPrune: obs.AllowPrune,
+		})
+		if err != nil {
+			return Plan{}, fmt.Errorf("objects: %w", err)
+		}
+		plan.Objects = objects
+	} else {
+		plan.Objects.Next = obs.State.Inventory
+	}
+	plan.Rollout = rollout.New(rollout.Observed{
+		Nodes:      obs.Nodes,
+		DaemonSets: pending(obs),
+		Pods:       obs.Pods,
+		Ledger:     obs.State.Ledger,
+		Commit:     obs.commit().Hash,
+	}, obs.Policies.Upgrades, now)
+	plan.NextLook = earliest(now, plan.Rollout.NextLook, plan.Objects.Earliest())
+	return plan, nil
+}
+
+// commit is the commit in force: the fleet's, or the one on record.
+func (obs Observation) commit() Commit {
+	if obs.Fleet != nil {
+		return obs.Fleet.Commit
+	}
+	return obs.State.Record.Commit
+}
+
+// pending marks the DaemonSets whose template in Git is not the live one yet:
+// their nodes would be visited twice.
+func pending(obs Observation) []health.DaemonSet {
+	changed := map[inventory.ID]bool{}
+	for _, c := range obs.Changes {
+		if c.ID.GroupKind == daemonSetKind && c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil) {
+			changed[c.ID] = true
+		}
+	}
+	out := make([]health.DaemonSet, len(obs.DaemonSets))
+	for i, d := range obs.DaemonSets {
+		d.TemplatePending = changed[daemonSetID(d.Name)]
+		out[i] = d
+	}
+	return out
+}
+
+// earliest is the first of the instants that are after now; zero if none is.
+func earliest(now time.Time, instants ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range instants {
+		if t.After(now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Cluster is what a pass needs of the API server.
+type Cluster interface {
+	// Snapshot is what the watches have told of the nodes and their DaemonSets.
+	Snapshot() (nodes []health.Node, daemonSets []health.DaemonSet, pods []health.Pod)
+	// Inspect compares rendered objects with the live ones. It asks the API
+	// server only about what has changed on either side.
+	Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error)
+	// Orphans reads the metadata of objects that are owned and not rendered.
+	Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.Live, error)
+	// Apply carries out steps in order, and Prune does so for deletions.
+	Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome
+	Prune(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome
+	// Evict sends evictions.
+	Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt
+}
+
+// Store keeps an instance's state. Save answers an error if somebody else has
+// written since the last Load or Save, and writes only what has changed.
+type Store interface {
+	Load(ctx context.Context) (State, error)
+	Save(ctx context.Context, s State) error
+}
+
+// Source is the newest word from Git.
+type Source struct {
+	// Fleet is the last commit that could be used; nil when there is none yet.
+	Fleet *Fleet
+	// Err says why the newest commit is not in force; nil when it is.
+	Err error
+}
+
+// Options are what a Reconciler works with.
+type Options struct {
+	Instance inventory.Instance
+	Cluster  Cluster
+	Store    Store
+	// AllowPrune lets a commit remove more than half of the objects, or all.
+	AllowPrune bool
+	// Now is the clock.
+	Now func() time.Time
+	// Log takes each decision at debug level. Nil discards them.
+	Log *slog.Logger
+}
+
+// Reconciler runs the passes of one instance, one after another.
+type Reconciler struct {
+	opts    Options
+	state   *State // as stored; nil when it has to be loaded
+	backoff backoff
+}
+
+// NewReconciler returns a Reconciler that has seen nothing yet.
+func NewReconciler(opts Options) *Reconciler {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Reconciler{opts: opts, backoff: backoff{}}
+}
+
+// Forget makes the next pass load the state again, as it must when somebody
+// else may have written it.
+func (r *Reconciler) Forget() { r.state = nil }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"time"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// State is what an instance remembers between passes. The zero State is that
+// of an instance that has never run.
+type State struct {
+	Inventory inventory.Set
+	Ledger    rollout.Ledger
+	Record    Record
+}
+
+// Record says what is in force, for those who look at the cluster without the
+// repository, and for the agent itself while Git cannot be read.
+type Record struct {
+	Commit Commit    `json:"commit,omitzero"`
+	Since  time.Time `json:"since,omitzero"` // when the commit came into force
+	// Documents are the commit's policy kinds. They are never sent to the
+	// cluster by themselves. DaemonSets are what they may refer to.
+	Documents  []policy.Document  `json:"documents,omitempty"`
+	DaemonSets []policy.DaemonSet `json:"daemonSets,omitempty"`
+	// Problem says why the newest commit is not the one in force. Empty when
+	// it is.
+	Problem string `json:"problem,omitempty"`
+	// Objects are those that are not as Git says, and why.
+	Objects []ObjectNote `json:"objects,omitempty"`
+}
+
+// ObjectNote is one object that is held, refused, or failed.
+type ObjectNote struct {
+	Object  string    `json:"object"`
+	Action  string    `json:"action"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until,omitzero"`
+	Message string    `json:"message,omitempty"`
+}

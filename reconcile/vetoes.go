@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Failing is the reason of an object that failed and waits to be tried again.
+const Failing inventory.Reason = "Failing"
+
+// vetoes says which objects must be left as they are for now: DaemonSets that
+// wait for a window, everything while a freeze of that scope is in force, and
+// what failed and is not tried again yet.
+func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
+	out := map[inventory.ID]inventory.Veto{}
+	frozen := obs.Policies.Everything().At(now).Any()
+	for id, kind := range changeKinds(obs) {
+		if frozen.Frozen {
+			out[id] = inventory.Veto{Reason: inventory.Reason(rollout.Frozen), Until: frozen.ValidUntil, Message: frozen.Explain()}
+			continue
+		}
+		if retry, waits := obs.Waiting[id]; waits {
+			out[id] = inventory.Veto{Reason: Failing, Until: retry.At, Message: retry.Message}
+			continue
+		}
+		if id.GroupKind != daemonSetKind {
+			continue
+		}
+		change := rollout.Change{DaemonSet: daemonSetName(id), Kind: kind}
+		if v := rollout.Gate(change, obs.Policies, obs.State.Ledger, now); !v.Allowed {
+			out[id] = inventory.Veto{Reason: inventory.Reason(v.Reason), Until: v.Until, Message: v.Message}
+		}
+	}
+	return out
+}
+
+// changeKinds names what would happen to each object that is not as it should
+// be.
+func changeKinds(obs Observation) map[inventory.ID]rollout.ChangeKind {
+	kinds := map[inventory.ID]rollout.ChangeKind{}
+	for _, c := range obs.Changes {
+		switch {
+		case c.Kind == inventory.None:
+		case c.Kind == inventory.Create:
+			kinds[c.ID] = rollout.Create
+		case c.TemplateChanged:
+			kinds[c.ID] = rollout.TemplateChange
+		default:
+			kinds[c.ID] = rollout.Update
+		}
+	}
+	for _, o := range obs.Orphans {
+		kinds[o.ID] = rollout.Delete
+	}
+	return kinds
+}
+
+func daemonSetName(id inventory.ID) types.NamespacedName {
+	return types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
+}
+
+func daemonSetID(name types.NamespacedName) inventory.ID {
+	return inventory.ID{GroupKind: daemonSetKind, Namespace: name.Namespace, Name: name.Name}
+}
