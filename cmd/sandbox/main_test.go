@@ -126,6 +126,16 @@ func TestFolderServesOneSandboxAtATime(t *testing.T) {
 	}
 }
 
+func TestPortInUseIsRefused(t *testing.T) {
+	port, err := holdPort(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := holdPort(port); err == nil {
+		t.Error("hold a held port: got success, want an error")
+	}
+}
+
 func TestSecondSandboxRunsBesideTheFirst(t *testing.T) {
 	one, two := startSandbox(t, "--nodes=1"), startSandbox(t, "--nodes=2")
 	for s, want := range map[*sandbox]int{one: 1, two: 2} {
