@@ -145,20 +145,12 @@ func (f *filesystem) ReadFile(name string) ([]byte, error) {
 }
 
 func (f *filesystem) IsDir(name string) bool {
-	inside, err := inTree(name)
-	if err != nil {
-		return false
-	}
-	info, err := f.stat(inside)
-	return err == nil && info.IsDir()
+	_, file, err := f.CleanedAbs(name)
+	return err == nil && file == ""
 }
 
 func (f *filesystem) Exists(name string) bool {
-	inside, err := inTree(name)
-	if err != nil {
-		return false
-	}
-	_, err = f.stat(inside)
+	_, _, err := f.CleanedAbs(name)
 	return err == nil
 }
 
@@ -180,23 +172,7 @@ func (f *filesystem) CleanedAbs(name string) (filesys.ConfirmedDir, string, erro
 	return filesys.ConfirmedDir(path.Clean(dir)), file, nil
 }
 
-func (f *filesystem) ReadDir(name string) ([]string, error) {
-	inside, err := inTree(name)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := fs.ReadDir(f.tree, inside)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", inside, reason(err))
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, nil
-}
-
-// The rest of filesys.FileSystem writes, or is used by editing commands only.
+// The rest of filesys.FileSystem is for commands that edit.
 
 func (f *filesystem) Create(string) (filesys.File, error)  { return nil, errReadOnly }
 func (f *filesystem) Open(string) (filesys.File, error)    { return nil, errReadOnly }
@@ -205,4 +181,5 @@ func (f *filesystem) MkdirAll(string) error                { return errReadOnly 
 func (f *filesystem) RemoveAll(string) error               { return errReadOnly }
 func (f *filesystem) WriteFile(string, []byte) error       { return errReadOnly }
 func (f *filesystem) Glob(string) ([]string, error)        { return nil, errReadOnly }
+func (f *filesystem) ReadDir(string) ([]string, error)     { return nil, errReadOnly }
 func (f *filesystem) Walk(string, filepath.WalkFunc) error { return errReadOnly }

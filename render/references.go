@@ -101,7 +101,7 @@ func (l *referenceList) patch(field string, p types.Patch) {
 }
 
 func (l *referenceList) pathOrInline(field, text string) {
-	if isInline(text) {
+	if isInline(text) && !isURL(text) {
 		l.inline = append(l.inline, reference{field: field, target: text})
 		return
 	}

@@ -33,7 +33,7 @@ var userAtHost = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@`)
 // repository on this disk, for target. It covers every form that kustomize
 // takes for a URL or for a git remote, and a few more.
 func isRemote(target string) bool {
-	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+	if isURL(target) {
 		return true
 	}
 	lower := strings.ToLower(target)
@@ -42,6 +42,12 @@ func isRemote(target string) bool {
 		strings.HasPrefix(lower, "github.com/") ||
 		strings.HasPrefix(lower, "github.com:") ||
 		userAtHost.MatchString(target)
+}
+
+// isURL says whether kustomize would download target, wherever it stands.
+func isURL(target string) bool {
+	u, err := url.Parse(target)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 var (

@@ -225,6 +225,24 @@ func TestCredentials(t *testing.T) {
 	fetchError(t, newSource(t, options), "certificate")
 }
 
+func TestBearerToken(t *testing.T) {
+	real := testkit.StartGit(t, testkit.GitOptions{})
+	repo := real.Repo(t, "fleet")
+	repo.Commit(t, "main", "one", files("one"))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer sesame" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		real.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	s := newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", BearerToken: "sesame"})
+	if content(t, fetch(t, s), "dir/a.yaml") != "one" {
+		t.Error("a good token does not read")
+	}
+}
+
 // A server that answers nonsense, echoes credentials, or nothing at all.
 func TestServersThatMisbehave(t *testing.T) {
 	for name, tt := range map[string]struct {

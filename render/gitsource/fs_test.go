@@ -138,6 +138,15 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 			t.Errorf("open %s: %v, want %q", name, err, want)
 		}
 	}
+	if _, err := fs.ReadFile(tr, "sub"); err == nil {
+		t.Error("a folder is read as a file")
+	}
+	if _, err := fs.ReadDir(tr, "sub/f"); err == nil {
+		t.Error("a file is read as a folder")
+	}
+	if target, err := fs.ReadLink(tr, "outside"); err != nil || target != "../etc/passwd" {
+		t.Errorf("link = %q, %v", target, err)
+	}
 	for _, name := range []string{"missing", "dangling", "sub/f/g", "sub/missing"} {
 		if _, err := tr.Open(name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open %s: %v, want not exist", name, err)
