@@ -142,22 +142,6 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 	return next
 }
 
-// notes lists the objects that are not as Git says and will not be after this
-// pass either.
-func notes(plan inventory.Plan) []ObjectNote {
-	var out []ObjectNote
-	for _, d := range plan.Decisions() {
-		if d.Action != inventory.Hold && d.Action != inventory.Refuse {
-			continue
-		}
-		out = append(out, ObjectNote{
-			Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
-			Until: d.Until.UTC(), Message: d.Message,
-		})
-	}
-	return out
-}
-
 // act does what was decided: evictions first, since a window may shut while
 // objects are applied, then applies and prunes.
 func (r *Reconciler) act(ctx context.Context, report *Report) {
@@ -173,6 +157,7 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 func (r *Reconciler) settle(ctx context.Context, report *Report) error {
 	settled := report.After
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
+	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
 	var errs []error
 	for _, a := range report.Attempts {
 		if a.Result == rollout.Refused {

@@ -4,7 +4,6 @@ package reconcile
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,8 +53,6 @@ type Options struct {
 	AllowPrune bool
 	// Now is the clock.
 	Now func() time.Time
-	// Log takes each decision at debug level. Nil discards them.
-	Log *slog.Logger
 }
 
 // Reconciler runs the passes of one instance, one after another.
@@ -67,9 +64,6 @@ type Reconciler struct {
 
 // NewReconciler returns a Reconciler that has seen nothing yet.
 func NewReconciler(opts Options) *Reconciler {
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
 	return &Reconciler{opts: opts, backoff: backoff{}}
 }
 

@@ -33,12 +33,3 @@ type Record struct {
 	// Objects are those that are not as Git says, and why.
 	Objects []ObjectNote `json:"objects,omitempty"`
 }
-
-// ObjectNote is one object that is held, refused, or failed.
-type ObjectNote struct {
-	Object  string    `json:"object"`
-	Action  string    `json:"action"`
-	Reason  string    `json:"reason"`
-	Until   time.Time `json:"until,omitzero"`
-	Message string    `json:"message,omitempty"`
-}

@@ -69,6 +69,7 @@ func apiServerArgs(port int) []string {
 	return []string{
 		"--etcd-servers=unix://clients.sock",
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--permit-port-sharing",
+		"--allow-privileged", // node agents are
 		"--tls-cert-file=serving.crt", "--tls-private-key-file=serving.key",
 		"--authorization-mode=RBAC", "--token-auth-file=tokens.csv",
 		"--service-account-issuer=https://kubernetes.default.svc",

@@ -23,11 +23,13 @@ type page struct {
 	decode func(*corev1.ConfigMap, inventory.Instance, *State) error
 }
 
+var (
+	inventoryPage = page{"-inventory", encodeInventory, decodeInventory}
+	ledgerPage    = page{"-ledger", encodeLedger, decodeLedger}
+)
+
 // pages are all parts, in the order in which they are saved.
-var pages = []page{
-	{"-inventory", encodeInventory, decodeInventory},
-	{"-ledger", encodeLedger, decodeLedger},
-}
+var pages = []page{inventoryPage, ledgerPage}
 
 func (p page) name(instance inventory.Instance) string { return instance.Name + p.suffix }
 

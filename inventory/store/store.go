@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/rollout"
@@ -37,6 +38,7 @@ type State struct {
 // Store loads and saves the state of one instance. It may be used by several
 // goroutines.
 type Store struct {
+	client     rest.Interface
 	configMaps corev1client.ConfigMapInterface
 	instance   inventory.Instance
 
@@ -48,6 +50,7 @@ type Store struct {
 // New returns the store of an instance.
 func New(client kubernetes.Interface, instance inventory.Instance) *Store {
 	return &Store{
+		client:     client.CoreV1().RESTClient(),
 		configMaps: client.CoreV1().ConfigMaps(instance.Namespace),
 		instance:   instance,
 		seen:       map[string]*corev1.ConfigMap{},

@@ -4,11 +4,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/inventory/store"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/cluster"
 )
@@ -40,15 +42,18 @@ func (a *Agent) follow(ctx context.Context) error {
 		source: a.source, path: a.cfg.Path, interval: a.cfg.Interval,
 		now: a.cfg.Now, log: a.log, metrics: a.metrics,
 	}
+	states := stateStore{store.New(a.clientset, a.instance())}
+	foreign := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { poller.run(ctx, updates); return nil })
+	group.Go(func() error { states.Watch(ctx, func() { signal(foreign) }); return nil })
 	group.Go(func() error {
 		if err := c.Start(ctx); err != nil {
 			return ignoreDone(ctx, err)
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		a.loop(ctx, updates, c.Changed(), a.reconciler(c))
+		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), foreign: foreign}, a.reconciler(c, states))
 		return nil
 	})
 	return group.Wait()
@@ -58,25 +63,38 @@ func (a *Agent) instance() inventory.Instance {
 	return inventory.Instance{Namespace: a.cfg.Namespace, Name: a.cfg.Instance}
 }
 
-func (a *Agent) reconciler(c *cluster.Cluster) *reconcile.Reconciler {
+func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.Options{
 		Instance:   a.instance(),
 		Cluster:    c,
-		Store:      NewStore(a.clientset, a.instance()),
+		Store:      states,
 		AllowPrune: a.cfg.AllowPrune,
 		Now:        a.cfg.Now,
-		Log:        a.log,
 	})
 }
 
-// loop runs a pass when Git, the cluster or the clock gives a reason to. The
-// first one waits for the first word from Git, good or bad.
-func (a *Agent) loop(ctx context.Context, updates <-chan update, changed <-chan struct{}, r *reconcile.Reconciler) {
+// triggers are what gives a reason for a pass, beside the clock.
+type triggers struct {
+	updates <-chan update   // Git moved, or cannot be read
+	changed <-chan struct{} // the cluster moved
+	foreign <-chan struct{} // somebody else wrote the state
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // one is waiting
+	}
+}
+
+// loop runs a pass whenever there is a reason to. The first one waits for the
+// first word from Git, good or bad.
+func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) {
 	var src reconcile.Source
 	select {
 	case <-ctx.Done():
 		return
-	case u := <-updates:
+	case u := <-t.updates:
 		src = a.accept(u)
 	}
 	retry := time.Duration(0)
@@ -85,29 +103,31 @@ func (a *Agent) loop(ctx context.Context, updates <-chan update, changed <-chan 
 		if ctx.Err() != nil {
 			return
 		}
-		wait := a.until(next)
+		if errors.Is(err, store.ErrStale) {
+			continue // somebody wrote in between: look again, decide again
+		}
+		wait, quiet := a.until(next), t
 		if retry = nextRetry(retry, err); err != nil {
 			a.log.Error("pass failed", "err", err, "retry", retry)
-			wait = retry
-			changed := (<-chan struct{})(nil) // what moved meanwhile is read by the retry
-			src = a.await(ctx, updates, changed, wait, src)
-			continue
+			wait, quiet.changed = retry, nil // what moves meanwhile is seen by the retry
 		}
-		src = a.await(ctx, updates, changed, wait, src)
+		src = a.await(ctx, quiet, wait, r, src)
 	}
 }
 
 // await blocks until there is a reason for a pass and answers with the newest
 // word from Git.
-func (a *Agent) await(ctx context.Context, updates <-chan update, changed <-chan struct{}, wait time.Duration, src reconcile.Source) reconcile.Source {
+func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *reconcile.Reconciler, src reconcile.Source) reconcile.Source {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case u := <-updates:
+	case u := <-t.updates:
 		return a.accept(u)
-	case <-changed:
+	case <-t.foreign:
+		r.Forget()
+	case <-t.changed:
 		select {
 		case <-ctx.Done():
 		case <-time.After(settleDelay):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 
 	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/render/gitsource"
@@ -21,6 +22,7 @@ type agentFlags struct {
 	username       string
 	passwordFile   string
 	tokenFile      string
+	caFile         string
 	fetchTimeout   time.Duration
 	interval       time.Duration
 	listen         string
@@ -47,6 +49,7 @@ that holds the Lease.`,
 			if err != nil {
 				return err
 			}
+			klog.SetSlogLogger(cfg.Log)
 			a, err := agent.New(cfg)
 			if err != nil {
 				return err
@@ -68,6 +71,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.username, "git-username", "", "user name for the remote")
 	flags.StringVar(&f.passwordFile, "git-password-file", "", "file that holds the password for the remote")
 	flags.StringVar(&f.tokenFile, "git-token-file", "", "file that holds a bearer token for the remote")
+	flags.StringVar(&f.caFile, "git-ca-file", "", "file with the certificate authorities of the remote, in PEM")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
@@ -87,6 +91,10 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	if err != nil {
 		return agent.Config{}, err
 	}
+	ca, err := readSecretFile("--git-ca-file", f.caFile)
+	if err != nil {
+		return agent.Config{}, err
+	}
 	cluster, err := g.config()
 	if err != nil {
 		return agent.Config{}, err
@@ -98,7 +106,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	return agent.Config{
 		Source: gitsource.Options{
 			URL: f.git, Ref: f.ref, Timeout: f.fetchTimeout,
-			Username: f.username, Password: password, BearerToken: token,
+			Username: f.username, Password: password, BearerToken: token, CABundle: []byte(ca),
 		},
 		Path:           f.path,
 		Interval:       f.interval,

@@ -66,7 +66,6 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		Store:      agent.NewStore(clientset, c.instance),
 		AllowPrune: o.allowPrune,
 		Now:        now,
-		Log:        g.logger(),
 	})
 	return c, nil
 }

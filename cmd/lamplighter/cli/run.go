@@ -14,9 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // Streams are where a command reads and writes.
@@ -73,6 +75,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 // NewCommand is the whole command tree. The reference pages are made from it.
 func NewCommand(s Streams) *cobra.Command {
 	g := &globals{streams: s}
+	klog.SetSlogLogger(newLogger(s.Err, "text", slog.LevelWarn))
 	root := &cobra.Command{
 		Use:   "lamplighter COMMAND [DIR]",
 		Short: "GitOps for what runs on every Kubernetes node",

@@ -103,7 +103,7 @@ func (s Status) Bad() bool {
 		}
 	}
 	for _, o := range s.Objects {
-		if o.Action == "Refuse" || o.Reason == string(reconcile.Failing) {
+		if o.Failed() {
 			return true
 		}
 	}
@@ -147,7 +147,7 @@ func nodeStatus(d rollout.Decision) NodeStatus {
 // The lamps. One character says how far a node is.
 const (
 	lampDone    = "*" // up to date
-	lampActive  = "~" // being visited
+	lampActive  = "~" // a pod is on its way
 	lampFailed  = "!" // failed or stuck
 	lampWaiting = "o" // outdated, waits its turn
 	lampAway    = "-" // cannot be visited: not ready, held, or its pod would not return
@@ -231,7 +231,7 @@ func WriteNodes(w io.Writer, s Status) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "\n%s up to date  %s being visited  %s failed  %s waits its turn  %s cannot be visited\n",
+	_, err := fmt.Fprintf(w, "\n%s up to date  %s under way  %s failed  %s waits its turn  %s cannot be visited\n",
 		lampDone, lampActive, lampFailed, lampWaiting, lampAway)
 	return err
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"lamplighter.dev/inventory"
+)
+
+// ObjectNote is one object that is not as Git says, and why.
+type ObjectNote struct {
+	Object string `json:"object"`
+	// Action is what was decided: Hold or Refuse, or Apply or Prune if that was
+	// tried in vain.
+	Action  string    `json:"action"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until,omitzero"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Failed says that it was tried in vain, or will not be tried before a person
+// changes something.
+func (n ObjectNote) Failed() bool {
+	return n.Action != string(inventory.Hold) || n.Reason == string(Failing)
+}
+
+// notes lists the objects that a plan leaves as they are though Git says
+// something else.
+func notes(plan inventory.Plan) []ObjectNote {
+	var out []ObjectNote
+	for _, d := range plan.Decisions() {
+		if d.Action == inventory.Hold || d.Action == inventory.Refuse {
+			out = append(out, ObjectNote{
+				Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
+				Until: d.Until.UTC(), Message: d.Message,
+			})
+		}
+	}
+	return out
+}
+
+// troubles lists what was tried in vain. What was held or refused by the plan
+// is noted already.
+func troubles(plan inventory.Plan, outcomes []inventory.Outcome) []ObjectNote {
+	tried := map[inventory.ID]inventory.Action{}
+	for _, d := range plan.Decisions() {
+		if d.Action == inventory.Apply || d.Action == inventory.Prune {
+			tried[d.ID] = d.Action
+		}
+	}
+	var out []ObjectNote
+	for _, o := range outcomes {
+		if action, ok := tried[o.ID]; ok && o.Err != nil {
+			out = append(out, ObjectNote{
+				Object: inventory.Format(o.ID), Action: string(action), Reason: string(o.Result), Message: o.Err.Error(),
+			})
+		}
+	}
+	slices.SortFunc(out, func(a, b ObjectNote) int { return cmp.Compare(a.Object, b.Object) })
+	return out
+}
