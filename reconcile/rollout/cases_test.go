@@ -84,7 +84,7 @@ func formatPlan(p Plan, s *scene) string {
 	for _, v := range p.Ledger.Visits {
 		fmt.Fprintf(&b, "visit %s %s%s\n", v.Policy, v.Node, s.formatSteps(v))
 	}
-	for _, v := range p.Ledger.Finished[s.finished:] {
+	for _, v := range p.Ledger.Finished[min(s.finished, len(p.Ledger.Finished)):] {
 		fmt.Fprintf(&b, "finished %s %s%s %s, took %s\n", v.Policy, v.Node, s.formatSteps(v), v.Outcome, v.Took())
 	}
 	for _, f := range p.Ledger.Failures {

@@ -17,7 +17,7 @@ import (
 // already, so that a new revision mends what the last one broke before it
 // touches what works; then the oldest pods; then names.
 func (t *tour) evictions(owners map[string]*Visit) []Decision {
-	used, most := t.visits(), t.slots()
+	used, most, down := t.visits(), t.slots(), t.down()
 	decisions := t.decided()
 	var candidates []int
 	for i := range t.stops {
@@ -35,8 +35,11 @@ func (t *tour) evictions(owners map[string]*Visit) []Decision {
 			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
 		case s.visit == nil && used >= most:
 			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d nodes are visited", used, most)}
+		case s.visit != nil && !s.down && down >= most:
+			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d visited nodes are down", down, most)}
 		default:
 			used += one(s.visit == nil)
+			down += one(s.visit == nil || !s.down)
 			t.evict(s)
 			owners[s.node.Name] = s.visit
 			d.Action, d.Reason = Evict, Start
@@ -53,6 +56,17 @@ func (t *tour) visits() int {
 	n := 0
 	for i := range t.stops {
 		n += one(t.stops[i].visit != nil)
+	}
+	return n
+}
+
+// down counts the visits that hold a node out of service right now. There are
+// more visits than slots after a ledger was lost or the number was lowered;
+// then those whose node is up wait between two DaemonSets.
+func (t *tour) down() int {
+	n := 0
+	for i := range t.stops {
+		n += one(t.stops[i].visit != nil && t.stops[i].down)
 	}
 	return n
 }

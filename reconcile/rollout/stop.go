@@ -17,6 +17,7 @@ type stop struct {
 	verdict  health.Verdict // about set
 	shown    shown          // what to speak of when set is nil
 	wanted   bool           // one of the DaemonSets should run or go on here
+	down     bool           // one of the DaemonSets is not available here
 	moving   bool           // set is on its way by itself
 	underWay int            // steps that have not settled
 	begun    bool           // something has come of an eviction
@@ -31,6 +32,7 @@ type stop struct {
 // first, wherever it is in the order, so that one node never has two pods
 // down by our doing; a failed one is not, since what comes before it may mend it.
 func (s *stop) consider(d *daemonSet, step *Step, v health.Verdict, p health.Placement) {
+	s.down = s.down || (v.State != health.Current && v.State != health.Outdated && v.State != health.NotWanted)
 	switch leftOver := !p.ShouldRun && (v.State == health.Outdated || v.State == health.OutdatedDown); {
 	case leftOver:
 		s.shown.take(shown{2, d, v.State, "pod " + v.Pod.Name.String() + " is outdated and would not be created again: " + p.Reason})
@@ -66,19 +68,23 @@ func (s *shown) take(o shown) {
 
 func (s *shown) leftOver() bool { return s.weight == 2 }
 
-// weigh says what has come of a step.
-func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.Time) {
+// weigh says what has come of a step. It returns whether that is in doubt.
+func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.Time) bool {
 	if step == nil {
-		return
+		return false
 	}
 	untouched := v.Pod != nil && v.Pod.UID == step.Pod && !v.Pod.Deleting
+	left := untouched && !p.ShouldRun // it must not be evicted any more
 	switch {
 	case !step.Settled.IsZero():
 		s.begun = true
-	case v.State == health.NotWanted, untouched && !p.ShouldRun && !step.doubtful(now):
+		return false
+	case v.State == health.NotWanted, left && !step.doubtful(now):
 		s.gone++
+		return false
 	default:
 		s.underWay++
 		s.begun = s.begun || !untouched
+		return left
 	}
 }

@@ -111,7 +111,9 @@ func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
 		t.follow(step, d, verdict, node.Name)
 		t.count(place, placement, verdict)
 		t.noteFailure(place, step, d, verdict, node.Name)
-		s.weigh(step, verdict, placement, t.now)
+		if s.weigh(step, verdict, placement, t.now) {
+			t.alarm.at(step.Evicted.Add(doubt))
+		}
 		s.consider(d, step, verdict, placement)
 	}
 	t.conclude(&s)

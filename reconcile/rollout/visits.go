@@ -109,15 +109,20 @@ func (b *book) owners() map[string]*Visit {
 	return owners
 }
 
-// follow writes into a step what has become of it.
+// follow writes into a step what has become of it. When the template changes
+// between an eviction and its new pod, that pod is of a later revision than the
+// one the visit was for: it is what came of the visit all the same.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
-	if s == nil || s.To != d.Revision || v.Pod == nil || v.Pod.Hash != s.To || v.Pod.Deleting {
+	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
 		return
+	}
+	if s.To != d.Revision {
+		s.To, s.Replaced = d.Revision, time.Time{}
 	}
 	if s.Replaced.IsZero() {
 		s.Replaced = v.Pod.Created
 	}
-	if v.State != health.Current || !s.Settled.IsZero() {
+	if v.State != health.Current {
 		return
 	}
 	s.Settled = latest(t.limits.AvailableAt(d.DaemonSet, v.Pod), s.Evicted)

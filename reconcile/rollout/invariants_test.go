@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+)
+
+// checkInvariants holds a plan against what it was made from: I1, I3 to I9, and
+// that slots are kept by the ledger's own count. The count of what is really
+// out of service is kept by the chaos test.
+func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, p Plan) {
+	t.Helper()
+	c := newCheck(obs, policies, now)
+	for _, d := range p.Decisions {
+		if d.Action == Evict {
+			c.eviction(t, d)
+		}
+		if (d.Pod != nil) != (d.Action == Evict) || d.Reason == "" || !slices.Contains(Reasons(), d.Reason) {
+			t.Errorf("malformed decision %+v", d)
+		}
+	}
+	c.oneDecisionEach(t, p)
+	c.slots(t, p)
+	c.priorities(t, p)
+	c.durable(t, p)
+	checkConstantOf(t, obs, policies, now, p)
+	checkShuffledOf(t, obs, policies, now, p)
+}
+
+type check struct {
+	obs      Observed
+	policies map[string]policy.UpgradePolicy
+	now      time.Time
+	nodes    map[string]health.Node
+	sets     map[string]health.DaemonSet
+	visits   map[visitKey]Visit // in the ledger before
+}
+
+func newCheck(obs Observed, policies []policy.UpgradePolicy, now time.Time) *check {
+	c := &check{
+		obs: obs, now: now, policies: map[string]policy.UpgradePolicy{}, nodes: map[string]health.Node{},
+		sets: map[string]health.DaemonSet{}, visits: map[visitKey]Visit{},
+	}
+	for _, p := range policies {
+		c.policies[p.Name] = p
+	}
+	for _, n := range obs.Nodes {
+		c.nodes[n.Name] = n
+	}
+	for _, d := range obs.DaemonSets {
+		c.sets[d.Name.String()] = d
+	}
+	for _, v := range obs.Ledger.Visits {
+		c.visits[visitKey{v.Policy, v.Node}] = v
+	}
+	return c
+}
+
+func (c *check) eviction(t reporter, d Decision) {
+	t.Helper()
+	p, node, set := c.policies[d.Policy], c.nodes[d.Node], c.sets[d.DaemonSet.String()]
+	window := p.Calendar.At(c.now).For(labels.Set(node.Labels))
+	if !window.Open {
+		t.Errorf("I1: evicts on %s, the window is shut", d.Node)
+	}
+	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() && c.now.Add(estimate(p, c.obs.Ledger.Finished)).After(window.Close) {
+		t.Errorf("I3: starts on %s, too late before %s", d.Node, window.Close)
+	}
+	switch {
+	case !node.Ready, node.Deleting, node.Hold != "", set.Hold != "", !set.OnDelete, !set.RevisionObserved, set.TemplatePending:
+		t.Errorf("I6: evicts on node %+v of %+v", node, set)
+	case !health.ShouldRun(node, set).ShouldRun:
+		t.Errorf("I6: evicts on %s, where the pod would not return", d.Node)
+	}
+	found := false
+	for _, pod := range c.obs.Pods {
+		if pod.Node != d.Node || pod.Owner != set.UID {
+			continue
+		}
+		found = found || (pod.UID == d.Pod.UID && pod.Hash != set.Revision)
+		if pod.Deleting {
+			t.Errorf("I6: evicts on %s while pod %s is going", d.Node, pod.UID)
+		}
+	}
+	if !found {
+		t.Errorf("I6: evicts %s on %s, which is not there or not outdated", d.Pod.UID, d.Node)
+	}
+}
+
+func (c *check) oneDecisionEach(t reporter, p Plan) {
+	t.Helper()
+	seen := map[visitKey]bool{}
+	previous := ""
+	for _, d := range p.Decisions {
+		key := visitKey{d.Policy, d.Node}
+		if sorted := d.Policy + "\x00" + d.Node; seen[key] || sorted <= previous {
+			t.Errorf("I9: a second decision, or out of order: %v", key)
+		} else {
+			previous = sorted
+		}
+		seen[key] = true
+	}
+	if want := len(c.policies) * len(c.nodes); len(p.Decisions) > want {
+		t.Errorf("I9: %d decisions for %d nodes of policies", len(p.Decisions), want)
+	}
+}
+
+// slots: I2 by the ledger, I4, I7 and the unproven rule.
+func (c *check) slots(t reporter, p Plan) {
+	t.Helper()
+	open, started, trying := map[string]int{}, map[string]int{}, map[string]int{}
+	for _, v := range p.Ledger.Visits {
+		open[v.Policy]++
+		if _, gone := c.nodes[v.Node]; !gone {
+			t.Errorf("I8: the visit to %s is open, which does not exist", v.Node)
+		}
+		for _, s := range v.Steps {
+			if set := c.sets[s.DaemonSet]; s.Settled.IsZero() && s.To == set.Revision {
+				trying[s.DaemonSet]++
+			}
+		}
+	}
+	evictedBy := map[string]string{}
+	for _, d := range p.Decisions {
+		if d.Action != Evict {
+			continue
+		}
+		started[d.Policy] += one(c.visits[visitKey{d.Policy, d.Node}].Node == "")
+		if other := evictedBy[d.Node]; other != "" {
+			t.Errorf("I4: %s and %s evict on %s", other, d.Policy, d.Node)
+		}
+		evictedBy[d.Node] = d.Policy
+		for _, v := range c.obs.Ledger.Visits {
+			if v.Node == d.Node && v.Policy != d.Policy && slices.ContainsFunc(p.Ledger.Visits, func(o Visit) bool {
+				return o.Policy == v.Policy && o.Node == v.Node && o.Started.Before(c.now) &&
+					c.visits[visitKey{d.Policy, d.Node}].Node == ""
+			}) {
+				t.Errorf("I4: %s starts on %s, which %s visits", d.Policy, d.Node, v.Policy)
+			}
+		}
+		if g := p.Ledger.Governed[d.DaemonSet.String()]; g.Proven != c.sets[d.DaemonSet.String()].Revision {
+			most := c.policies[d.Policy].MaxFailures + 1
+			for _, f := range p.Ledger.Failures {
+				most += one(f.Acknowledged && f.DaemonSet == d.DaemonSet.String())
+			}
+			if n := trying[d.DaemonSet.String()]; n > most {
+				t.Errorf("%d nodes try unproven %s, more than %d", n, d.DaemonSet, most)
+			}
+		}
+	}
+	for _, s := range p.Policies {
+		if started[s.Name] > 0 && open[s.Name] > s.MaxUnavailable {
+			t.Errorf("I2: %s starts %d visits, %d are open of at most %d", s.Name, started[s.Name], open[s.Name], s.MaxUnavailable)
+		}
+		if s.Halted && slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Policy == s.Name && d.Action == Evict }) {
+			t.Errorf("I7: %s is halted and evicts", s.Name)
+		}
+	}
+}
+
+// priorities: I5. Nothing starts while an open visit, or a node that is down,
+// waits for a slot or a trial of the same DaemonSet.
+func (c *check) priorities(t reporter, p Plan) {
+	t.Helper()
+	rank := func(d Decision) int {
+		switch {
+		case c.visits[visitKey{d.Policy, d.Node}].Node != "":
+			return 0
+		case d.State == health.OutdatedDown:
+			return 1
+		default:
+			return 2
+		}
+	}
+	waiting := map[string]int{}
+	for _, d := range p.Decisions {
+		key := fmt.Sprint(d.Policy, d.DaemonSet)
+		if d.Reason == BudgetSpent {
+			if r, ok := waiting[key]; !ok || rank(d) < r {
+				waiting[key] = rank(d)
+			}
+		}
+	}
+	for _, d := range p.Decisions {
+		if r, ok := waiting[fmt.Sprint(d.Policy, d.DaemonSet)]; ok && d.Action == Evict && rank(d) > r {
+			t.Errorf("I5: %s on %s goes before a node that is worse", d.Policy, d.Node)
+		}
+	}
+}
+
+// durable: I7. A failure leaves the ledger only with its revision.
+func (c *check) durable(t reporter, p Plan) {
+	t.Helper()
+	for _, f := range c.obs.Ledger.Failures {
+		set := c.sets[f.DaemonSet]
+		if set.RevisionObserved && set.Revision != f.Revision {
+			continue
+		}
+		if !slices.ContainsFunc(p.Ledger.Failures, func(o Failure) bool { return o.key() == f.key() && o.Acknowledged == f.Acknowledged }) {
+			t.Errorf("I7: failure %+v is forgotten", f)
+		}
+	}
+}
