@@ -42,12 +42,11 @@ func (c *children) start(role string, args []string) error {
 	}
 	c.started = append(c.started, cmd)
 	c.waits.Go(func() {
-		err := cmd.Wait()
+		_ = cmd.Wait() // ProcessState says how it ended
 		select {
 		case c.deaths <- fmt.Errorf("%s ended early (%v); its last lines:\n%s", role, cmd.ProcessState, c.lastLines(role)):
 		default:
 		}
-		_ = err // ProcessState says the same
 	})
 	return nil
 }

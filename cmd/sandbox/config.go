@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,6 +21,8 @@ type config struct {
 	PodReadyAfter time.Duration
 }
 
+// parseConfig gives flag.ErrHelp, after printing the help, when that is what
+// was asked for.
 func parseConfig(args []string) (config, error) {
 	var c config
 	fs := flag.NewFlagSet("sandbox", flag.ContinueOnError)
@@ -28,9 +31,11 @@ func parseConfig(args []string) (config, error) {
 	fs.StringVar(&c.Dir, "dir", ".sandbox", "folder for the kubeconfig, logs and state")
 	fs.IntVar(&c.Port, "port", 0, "port of the API server; 0 takes a free one")
 	fs.DurationVar(&c.PodReadyAfter, "pod-ready-after", 500*time.Millisecond, "time from a pod's start to Ready")
+	fs.SetOutput(io.Discard) // it would print every error besides returning it
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			os.Exit(0)
+			fs.SetOutput(os.Stderr)
+			fs.PrintDefaults()
 		}
 		return config{}, err
 	}

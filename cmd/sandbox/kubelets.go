@@ -95,7 +95,7 @@ func (k *kubelets) start(ctx context.Context) error {
 	return nil
 }
 
-// ready counts the nodes that are Ready.
+// ready counts the nodes that are Ready and rid of the taint they are born with.
 func (k *kubelets) ready() (int, error) {
 	nodes, err := k.nodes.List(labels.Everything())
 	if err != nil {
@@ -103,7 +103,7 @@ func (k *kubelets) ready() (int, error) {
 	}
 	ready := 0
 	for _, n := range nodes {
-		if nodeReady(n) {
+		if nodeReady(n) && len(n.Spec.Taints) == 0 {
 			ready++
 		}
 	}

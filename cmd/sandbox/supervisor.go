@@ -43,6 +43,13 @@ func supervise(ctx context.Context, cfg config, out io.Writer) error {
 	}()
 
 	err = run(ctx, cfg, kids, out)
+	if err != nil {
+		// A request can fail just before we hear that the server has died.
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
