@@ -3,12 +3,11 @@
 package health
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -31,11 +30,12 @@ func ShouldRun(n Node, d DaemonSet) Placement {
 // and ports do not count.
 type Placer struct {
 	nodeName    string
-	selector    map[string]string
-	affinity    *corev1.NodeSelector
-	terms       *nodeaffinity.LazyErrorNodeSelector
+	selector    []label
+	terms       *nodeaffinity.LazyErrorNodeSelector // nil without required node affinity
 	tolerations []corev1.Toleration
 }
+
+type label struct{ key, value, reason string }
 
 // NewPlacer parses the DaemonSet's template once for many nodes.
 func NewPlacer(d DaemonSet) Placer {
@@ -44,14 +44,16 @@ func NewPlacer(d DaemonSet) Placer {
 	}
 	p := Placer{
 		nodeName:    d.Template.NodeName,
-		selector:    d.Template.NodeSelector,
 		tolerations: append(addedTolerations(d.Template.HostNetwork), d.Template.Tolerations...),
 	}
-	if a := d.Template.Affinity; a != nil && a.NodeAffinity != nil {
-		p.affinity = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for _, key := range slices.Sorted(maps.Keys(d.Template.NodeSelector)) {
+		p.selector = append(p.selector, label{
+			key, d.Template.NodeSelector[key], "the node does not have the label " + key + "=" + d.Template.NodeSelector[key],
+		})
 	}
-	if p.affinity != nil {
-		p.terms = nodeaffinity.NewLazyErrorNodeSelector(p.affinity)
+	a := d.Template.Affinity
+	if a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		p.terms = nodeaffinity.NewLazyErrorNodeSelector(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 	}
 	return p
 }
@@ -59,7 +61,7 @@ func NewPlacer(d DaemonSet) Placer {
 // On places the DaemonSet on a node.
 func (p *Placer) On(n *Node) Placement {
 	if p.nodeName != "" && p.nodeName != n.Name {
-		return Placement{Reason: fmt.Sprintf("the template names node %s", p.nodeName)}
+		return Placement{Reason: "the template names node " + p.nodeName}
 	}
 	if reason := p.mismatch(n); reason != "" {
 		return Placement{Reason: reason}
@@ -80,11 +82,13 @@ func (p *Placer) On(n *Node) Placement {
 	return Placement{ShouldRun: true, ShouldContinue: true}
 }
 
-// mismatch says which part of node selector and affinity the node fails.
+// mismatch says which part of node selector and affinity the node fails, in
+// words that are made once: most DaemonSets mismatch on many nodes.
 func (p *Placer) mismatch(n *Node) string {
-	for key, value := range p.selector {
-		if got, ok := n.Labels[key]; !ok || got != value {
-			return "the node does not match the node selector " + labels.FormatLabels(p.selector)
+	for i := range p.selector {
+		want := &p.selector[i]
+		if got, ok := n.Labels[want.key]; !ok || got != want.value {
+			return want.reason
 		}
 	}
 	if p.terms == nil {

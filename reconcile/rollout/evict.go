@@ -16,25 +16,29 @@ import (
 // Visits that are open go on before others start. Then come nodes that are down
 // already, so that a new revision mends what the last one broke before it
 // touches what works; then the oldest pods; then names.
-func (t *tour) evictions(owners map[string]*Visit) []Decision {
+func (t *tour) evictions(owners map[string]*Visit) {
 	used, most, down := t.visits(), t.slots(), t.down()
-	decisions := t.decided()
 	var candidates []int
 	for i := range t.stops {
-		if s := &t.stops[i]; s.set != nil && s.hold.reason == "" {
+		switch s := &t.stops[i]; {
+		case s.set == nil:
+		case s.hold.reason == "":
 			candidates = append(candidates, i)
+		default:
+			t.decide(s)
 		}
 	}
-	slices.SortFunc(candidates, func(a, b int) int { return t.stops[a].before(&t.stops[b]) })
+	t.sort(candidates, used < most)
+	spent := fmt.Sprintf("%d of at most %d nodes are visited", max(used, most), most)
 	for _, i := range candidates {
-		s, d := &t.stops[i], &decisions[i]
+		s := &t.stops[i]
 		switch owner, unproven := owners[s.node.Name], t.unproven(s); {
 		case owner != nil && owner.Policy != t.policy.Name:
 			s.hold = hold{action: Hold, reason: NodeBusy, message: "policy " + owner.Policy + " visits the node"}
 		case unproven != "":
 			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
 		case s.visit == nil && used >= most:
-			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d nodes are visited", used, most)}
+			s.hold = hold{action: Hold, reason: BudgetSpent, message: spent}
 		case s.visit != nil && !s.down && down >= most:
 			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d visited nodes are down", down, most)}
 		default:
@@ -42,13 +46,22 @@ func (t *tour) evictions(owners map[string]*Visit) []Decision {
 			down += one(s.visit == nil || !s.down)
 			t.evict(s)
 			owners[s.node.Name] = s.visit
-			d.Action, d.Reason = Evict, Start
-			d.Pod = &Eviction{Name: s.verdict.Pod.Name, UID: s.verdict.Pod.UID, ResourceVersion: s.verdict.Pod.ResourceVersion}
-			continue
+			s.hold = hold{action: Evict, reason: Start}
 		}
-		d.hold(s.hold)
+		t.decide(s)
 	}
-	return decisions
+}
+
+// sort puts the candidates in order. Without a free slot the order of those that
+// would start a visit does not matter, and they may be very many.
+func (t *tour) sort(candidates []int, free bool) {
+	slices.SortFunc(candidates, func(a, b int) int {
+		x, y := &t.stops[a], &t.stops[b]
+		if !free && x.visit == nil && y.visit == nil {
+			return cmp.Compare(a, b)
+		}
+		return x.before(y)
+	})
 }
 
 // visits counts the slots that are held.
@@ -119,27 +132,24 @@ func (t *tour) evict(s *stop) {
 	t.alarm.at(s.visit.step(d.key).Evicted.Add(doubt)) // in case nothing comes of it
 }
 
-// decided gives every stop the decision that needs no slot.
-func (t *tour) decided() []Decision {
-	decisions := make([]Decision, len(t.stops))
-	for i := range t.stops {
-		s, d := &t.stops[i], &decisions[i]
-		d.Policy, d.Node = t.policy.Name, s.node.Name
-		switch {
-		case s.set != nil:
-			d.DaemonSet, d.State = s.set.Name, s.verdict.State
-			d.hold(s.hold)
-		case s.shown.leftOver():
-			d.DaemonSet, d.State = s.shown.set.Name, s.shown.state
-			d.hold(hold{action: Hold, reason: WouldNotReturn, message: s.shown.message})
-		case s.shown.set != nil:
-			d.DaemonSet, d.State = s.shown.set.Name, s.shown.state
-			d.hold(hold{action: Keep, reason: UpToDate, message: s.shown.message})
-		}
+// decide writes what a stop is held for, or that its pod is evicted.
+func (t *tour) decide(s *stop) {
+	d := &(*t.decisions)[s.decision]
+	d.DaemonSet, d.State = s.set.Name, s.verdict.State
+	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
+	if pod := s.verdict.Pod; d.Action == Evict {
+		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	}
-	return decisions
 }
 
-func (d *Decision) hold(h hold) {
-	d.Action, d.Reason, d.Until, d.Message = h.action, h.reason, h.until, h.message
+// settled is the decision about a node on which nothing is to be done.
+func (s *stop) settled(policy string) Decision {
+	d := Decision{Policy: policy, Node: s.node.Name, Action: Keep, Reason: UpToDate}
+	if s.set == nil && s.shown.set != nil {
+		d.DaemonSet, d.State, d.Message = s.shown.set.Name, s.shown.state, s.shown.message
+	}
+	if s.shown.leftOver() {
+		d.Action, d.Reason = Hold, WouldNotReturn
+	}
+	return d
 }

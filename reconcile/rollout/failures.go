@@ -102,5 +102,20 @@ func (t *tour) unproven(s *stop) string {
 	if tries < may {
 		return ""
 	}
-	return fmt.Sprintf("no visit has settled on %s of %s yet: %d of %d nodes try it first", d.Revision, d.key, tries, may)
+	return d.unproven.of(tries, may, func() string {
+		return fmt.Sprintf("no visit has settled on %s of %s yet: %d of %d nodes try it first", d.Revision, d.key, tries, may)
+	})
+}
+
+// sentence is one that is said of many nodes in a row and made once.
+type sentence struct {
+	a, b int
+	text string
+}
+
+func (s *sentence) of(a, b int, say func() string) string {
+	if s.text == "" || s.a != a || s.b != b {
+		*s = sentence{a, b, say()}
+	}
+	return s.text
 }

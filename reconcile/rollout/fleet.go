@@ -25,13 +25,16 @@ type fleet struct {
 	pods  []health.Pod
 	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
 	next  []int32 // by pod: the same for the next pod of the pair
+
+	outdated []int // by set: its pods of another revision
 }
 
 // daemonSet is one that exists, with what all its nodes share.
 type daemonSet struct {
 	*health.DaemonSet
-	key    string
-	placer health.Placer
+	key      string
+	placer   health.Placer
+	unproven sentence
 }
 
 // trusted says that the revision is of the newest template in Git.
@@ -77,17 +80,26 @@ func (f *fleet) indexPods() {
 	}
 	f.first = make([]int32, len(f.nodes)*len(f.sets))
 	f.next = make([]int32, len(f.pods))
+	f.outdated = make([]int, len(f.sets))
+	var owner types.UID // of the pod before, since pods come in runs of one
+	var host string
+	set, node, owned, hosted := 0, 0, false, false
 	for i := range f.pods {
-		set, ok := byOwner[f.pods[i].Owner]
-		if !ok {
-			continue
+		p := &f.pods[i]
+		if p.Owner != owner || i == 0 {
+			owner = p.Owner
+			set, owned = byOwner[owner]
 		}
-		node, ok := f.byNode[f.pods[i].Node]
-		if !ok {
+		if p.Node != host || i == 0 {
+			host = p.Node
+			node, hosted = f.byNode[host]
+		}
+		if !owned || !hosted {
 			continue
 		}
 		pair := node*len(f.sets) + set
 		f.next[i], f.first[pair] = f.first[pair], int32(i+1)
+		f.outdated[set] += one(p.Hash != f.sets[set].Revision)
 	}
 }
 

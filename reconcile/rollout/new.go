@@ -45,9 +45,10 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 
 	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
 	b.handover(f, policies)
+	plan := Plan{Decisions: make([]Decision, 0, min(len(obs.Nodes)*len(policies), len(obs.Pods)))}
 	tours := make([]*tour, len(policies))
 	for i, p := range policies {
-		tours[i] = newTour(f, p, b, a)
+		tours[i] = newTour(f, p, b, a, &plan.Decisions)
 		tours[i].survey() // closes the visits that are over, so that their nodes are free for all
 	}
 	for _, t := range tours {
@@ -55,9 +56,8 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		t.restrain()
 	}
 	owners := b.owners()
-	var plan Plan
 	for _, t := range tours {
-		plan.Decisions = append(plan.Decisions, t.evictions(owners)...)
+		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())
 	}
 	plan.Ledger, plan.NextLook = b.close(f, policies), a.next

@@ -8,18 +8,19 @@ import "fmt"
 func (t *tour) status() PolicyStatus {
 	s := PolicyStatus{
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window,
-		Nodes: t.wanted(), MaxUnavailable: t.slots(), OutOfService: t.visits(),
+		Nodes: t.wanted, MaxUnavailable: t.slots(), OutOfService: t.visits(),
 		Halted: t.halted != "", HaltMessage: t.halted, Estimate: t.estimate,
 	}
+	s.Remaining, s.Blocked = t.leftOver, t.leftOver
 	w := work{lanes: s.MaxUnavailable, first: t.policy.MaxFailures + 1}
 	for i := range t.stops {
 		stop := &t.stops[i]
-		if stop.set == nil && !stop.shown.leftOver() {
+		if stop.set == nil {
 			continue
 		}
 		s.Remaining++
 		switch {
-		case stop.set == nil || stop.hold.reason.needsSomebody():
+		case stop.hold.reason.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
 		case stop.visit != nil:

@@ -23,7 +23,8 @@ type stop struct {
 	begun    bool           // something has come of an eviction
 	gone     int            // steps whose DaemonSet should not run here any more
 
-	hold hold // why nothing may be evicted here, whatever the slots; zero when it may
+	decision int  // its place in the plan
+	hold     hold // why nothing may be evicted here, whatever the slots; zero when it may
 }
 
 // consider takes in one DaemonSet of the policy, in the policy's order. The

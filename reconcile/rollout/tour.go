@@ -18,7 +18,11 @@ type tour struct {
 	alarm  *alarm
 	limits health.Limits
 	sets   []int  // the policy's DaemonSets that exist, in its order
-	stops  []stop // its nodes, by name
+	stops  []stop // the nodes on which something is to be done or under way, by name
+
+	decisions *[]Decision // of all tours
+	wanted    int         // nodes of the policy
+	leftOver  int         // nodes on which only a pod is left that would not return
 
 	moment   window.Moment
 	window   window.State // for some node
@@ -35,9 +39,9 @@ type tour struct {
 	buffer []*health.Pod
 }
 
-func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm) *tour {
+func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]Decision) *tour {
 	t := &tour{
-		fleet: f, policy: p, book: b, alarm: a,
+		fleet: f, policy: p, book: b, alarm: a, decisions: decisions,
 		limits: health.Limits{
 			MinReady:           time.Duration(p.MinReadySeconds) * time.Second,
 			ReadyTimeout:       p.ReadyTimeout,
@@ -79,10 +83,23 @@ func (t *tour) windowOf(n *health.Node) window.State {
 // survey looks at every node. It follows what has become of visits and closes
 // those that are over, but starts nothing.
 func (t *tour) survey() {
+	expected := 0
+	for _, set := range t.sets {
+		expected += t.fleet.outdated[set]
+	}
+	t.stops = make([]stop, 0, min(expected, len(t.nodes)))
 	for i, node := range t.nodes {
-		if s, ok := t.visitNode(i, node); ok {
+		s, ok := t.visitNode(i, node)
+		if !ok {
+			continue
+		}
+		t.wanted += one(s.wanted)
+		if s.set != nil || s.visit != nil {
+			s.decision = len(*t.decisions)
 			t.stops = append(t.stops, s)
 		}
+		t.leftOver += one(s.set == nil && s.shown.leftOver())
+		*t.decisions = append(*t.decisions, s.settled(t.policy.Name))
 	}
 	t.recordFailures()
 	if t.book.lost {
@@ -156,16 +173,7 @@ func one(b bool) int {
 	return 0
 }
 
-// wanted counts the policy's nodes. One that is not Ready or has a new taint
-// still counts while its pod is there, so that trouble does not lower the
-// number that a percentage is of.
-func (t *tour) wanted() int {
-	nodes := 0
-	for i := range t.stops {
-		nodes += one(t.stops[i].wanted)
-	}
-	return nodes
-}
-
-// slots is how many visits may be open at once.
-func (t *tour) slots() int { return t.policy.MaxUnavailableOf(t.wanted()) }
+// slots is how many visits may be open at once. Of the policy's nodes, one that
+// is not Ready or has a new taint still counts while its pod is there, so that
+// trouble does not lower the number that a percentage is of.
+func (t *tour) slots() int { return t.policy.MaxUnavailableOf(t.wanted) }
