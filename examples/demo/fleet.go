@@ -19,15 +19,11 @@ import (
 // and the bare one that the agent follows.
 type fleet struct{ work, bare string }
 
-// newFleet makes a repository of the example fleet, with an empty cluster
-// beside the demo's.
+// newFleet makes a repository of the example fleet.
 func newFleet(ctx context.Context, root, dir string) (*fleet, error) {
 	f := &fleet{work: filepath.Join(dir, "fleet"), bare: filepath.Join(dir, "fleet.git")}
 	if err := os.CopyFS(f.work, os.DirFS(filepath.Join(root, "examples", "fleet"))); err != nil {
 		return nil, fmt.Errorf("copy the example fleet: %w", err)
-	}
-	if err := f.write("clusters/empty/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"); err != nil {
-		return nil, err
 	}
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--initial-branch", "main", f.bare},

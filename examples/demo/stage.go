@@ -13,6 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // stopTimeout bounds how long a process may take to stop when it is told to.
@@ -42,8 +47,8 @@ func (s *stage) set(ctx context.Context) (err error) {
 	if s.server, err = serveGit(s.fleet.bare); err != nil {
 		return err
 	}
-	if _, err := s.run(ctx, "apply", "--yes", "--path", "clusters/empty", s.fleet.work); err != nil {
-		return fmt.Errorf("prepare the instance's namespace: %w", err)
+	if err := createNamespace(ctx, s.kubeconfig); err != nil {
+		return err
 	}
 	say("\nStarting the agent ...")
 	say("  lamplighter agent --git %s --ref main --path clusters/demo --interval 1s", s.server.url)
@@ -179,4 +184,20 @@ func startSandbox(ctx context.Context, root, dir string) (*process, string, erro
 	case <-ctx.Done():
 		return p, "", fmt.Errorf("the sandbox is not ready: %w", context.Cause(ctx))
 	}
+}
+
+// createNamespace makes the namespace that an installation of the agent brings
+// with it.
+func createNamespace(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lamplighter-system"}}
+	_, err = client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	return err
 }

@@ -81,7 +81,7 @@ func held(ctx context.Context, s *stage) error {
 }
 
 func upgrade(ctx context.Context, s *stage) error {
-	say("  * up to date   ~ being visited   o waits its turn   ! failed")
+	say("  * up to date   ~ under way   o waits its turn   ! failed")
 	_, err := s.audience.until(ctx, "all nodes to be up to date", withinBudget, func(st show.Status) bool {
 		return len(st.Objects) == 0 && done(st) && visited(st)
 	})
