@@ -29,8 +29,10 @@ type feeds struct {
 	pods       *feed[health.Pod]
 }
 
-// podSelector finds pods that a DaemonSet has made.
-const podSelector = appsv1.DeprecatedTemplateGeneration
+// podSelector finds the pods that DaemonSets have made, and those of
+// StatefulSets, which nobody here asks for. The label that only the former have
+// is deprecated.
+const podSelector = appsv1.DefaultDaemonSetUniqueLabelKey
 
 func (c *Cluster) newFeeds() (feeds, error) {
 	var (
