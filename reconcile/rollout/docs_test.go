@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// The tables in the documentation list exactly the states and reasons that are.
+func TestDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/concepts/rollout.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states, reasons []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z-]+)` \\|").FindAllSubmatch(page, -1) {
+		if name := string(row[1]); name[0] >= 'a' {
+			states = append(states, name)
+		} else {
+			reasons = append(reasons, name)
+		}
+	}
+	if diff := cmp.Diff(texts(health.States()), states); diff != "" {
+		t.Errorf("documented states (-code +page):\n%s", diff)
+	}
+	if diff := cmp.Diff(texts(Reasons()), reasons); diff != "" {
+		t.Errorf("documented reasons (-code +page):\n%s", diff)
+	}
+}
+
+func texts[S ~string](list []S) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+// Every Reason constant is listed by Reasons, and every State by States.
+func TestListsAreComplete(t *testing.T) {
+	for file, want := range map[string][]string{"reason.go": texts(Reasons()), "../health/health.go": texts(health.States())} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range regexp.MustCompile(`(?m)^\t\w+ +(?:Reason|State) += "([^"]+)"`).FindAllSubmatch(source, -1) {
+			got = append(got, string(c[1]))
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-listed +declared):\n%s", file, diff)
+		}
+	}
+}
