@@ -13,8 +13,10 @@ TIMEOUT ?= 10m
 # Keep the demo's cluster when the demo ends: make demo KEEP=1
 KEEP ?=
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty))
-# The race detector needs a C compiler; nothing else here does.
-RACE := $(if $(shell command -v "$$(go env CC)"),-race)
+# The race detector needs a C compiler; nothing else here does. All the rest is
+# built without, so that it is static and compiled once.
+RACE := $(if $(shell command -v "$$(CGO_ENABLED=1 go env CC)"),-race)
+export CGO_ENABLED := 0
 
 # What build.sh builds with: without it, testing the sandbox compiles Kubernetes again.
 SANDBOX_GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
@@ -31,7 +33,7 @@ help: ## List the targets
 build: bin/lamplighter ## Build bin/lamplighter, the agent and the command line
 
 bin/lamplighter: $(SOURCES) go.mod go.sum bin/.version
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X lamplighter.dev/cmd/lamplighter/cli.stamp=$(VERSION)' -o $@ ./cmd/lamplighter
+	go build -ldflags '-s -w -X lamplighter.dev/cmd/lamplighter/cli.stamp=$(VERSION)' -o $@ ./cmd/lamplighter
 
 # Written only when the version changes, so that a new commit links again and
 # nothing else does.
@@ -52,10 +54,10 @@ demo: build sandbox ## Show an upgrade of twelve nodes; KEEP=1 leaves the cluste
 	KEEP='$(KEEP)' go run ./examples/demo
 
 .PHONY: test
-test: sandbox ## Run all tests of both modules and print the totals
-	@{ go test -json $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
+test: sandbox ## Run all tests of both modules and print the totals (vet is in lint)
+	@{ CGO_ENABLED=$(if $(RACE),1,0) go test -json -vet=off $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
 	  cd cmd/sandbox; \
-	  GOFLAGS='$(SANDBOX_GOFLAGS)' go test -json -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"cmd/sandbox"}'; \
+	  GOFLAGS='$(SANDBOX_GOFLAGS)' go test -json -vet=off -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"cmd/sandbox"}'; \
 	} | go run ./internal/testsum
 
 .PHONY: lint

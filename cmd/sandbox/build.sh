@@ -10,6 +10,6 @@ version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 minor=${version#v1.}
 pkg=k8s.io/component-base/version
 trap "rm -f $out.$$" EXIT
-go build -trimpath -o "$out.$$" -ldflags "-s -w \
+CGO_ENABLED=0 go build -trimpath -o "$out.$$" -ldflags "-s -w \
   -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*} -X $pkg.gitTreeState=clean" .
 mv "$out.$$" "$out" # a sandbox that runs now keeps its file
