@@ -15,7 +15,7 @@ const (
 	// keptVisits is how many finished visits are remembered, and keptSteps how
 	// many steps of theirs, so that the ledger fits into a ConfigMap whatever
 	// the number of DaemonSets of a policy.
-	keptVisits, keptSteps = 500, 2500
+	keptVisits, keptSteps = 500, 1500
 )
 
 // estimate is how long a visit of the policy takes: what 95 of 100 measured

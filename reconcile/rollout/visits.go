@@ -68,6 +68,10 @@ func (b *book) begin(v Visit) *Visit {
 func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 	delete(b.open, visitKey{v.Policy, v.Node})
 	v.Finished, v.Outcome = now, outcome
+	for i := range v.Steps {
+		s := &v.Steps[i]
+		s.Pod, s.GraceSeconds, s.Replaced = "", 0, time.Time{} // of no use to history
+	}
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
 

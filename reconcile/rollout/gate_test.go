@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"lamplighter.dev/reconcile/policy"
+)
+
+const gateDocuments = `
+- {apiVersion: lamplighter.dev/v1alpha1, kind: MaintenanceWindow, metadata: {name: night}, spec: {timeZone: UTC, schedule: "0 22 * * *", duration: 6h}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: Freeze, metadata: {name: audit}, spec: {start: 2026-03-10T00:00:00Z, end: 2026-03-11T00:00:00Z, reason: audit}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: Freeze, metadata: {name: stop}, spec: {start: 2026-03-20T00:00:00Z, end: 2026-03-21T00:00:00Z, reason: all, scope: Everything}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: held}, spec: {daemonSets: [{namespace: ns, name: cni}], windows: [night]}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: eager}, spec: {daemonSets: [{namespace: ns, name: log}], windows: [night], templates: Immediately}}
+`
+
+func policySet(t *testing.T, text string, daemonSets ...string) policy.Set {
+	t.Helper()
+	var objects []map[string]any
+	if err := yaml.Unmarshal([]byte(text), &objects); err != nil {
+		t.Fatal(err)
+	}
+	var docs []policy.Document
+	for _, o := range objects {
+		docs = append(docs, policy.Document{Object: o})
+	}
+	var sets []policy.DaemonSet
+	for _, name := range daemonSets {
+		sets = append(sets, policy.DaemonSet{Name: nameOf(name), UpdateStrategy: "OnDelete"})
+	}
+	set, problems := policy.Parse(docs, sets, instant(t, "2026-03-02T12:00:00Z"))
+	for _, p := range problems {
+		if p.Level == policy.Error {
+			t.Fatal(p)
+		}
+	}
+	return set
+}
+
+func TestGate(t *testing.T) {
+	set := policySet(t, gateDocuments, "cni", "log", "free")
+	const (
+		noon, night = "2026-03-02T12:00:00Z", "2026-03-02T23:00:00Z"
+		audit, stop = "2026-03-10T23:00:00Z", "2026-03-20T23:00:00Z"
+		opens       = "2026-03-02T22:00:00Z"
+	)
+	tests := map[string]struct {
+		change ChangeKind
+		set    string
+		at     string
+		want   Reason
+		until  string
+	}{
+		"a template waits for the window":           {TemplateChange, "cni", noon, WindowShut, opens},
+		"and goes inside it":                        {TemplateChange, "cni", night, "", ""},
+		"not in a freeze":                           {TemplateChange, "cni", audit, Frozen, "2026-03-11T00:00:00Z"},
+		"Immediately does not wait":                 {TemplateChange, "log", noon, "", ""},
+		"nor for a freeze of upgrades":              {TemplateChange, "log", audit, "", ""},
+		"a DaemonSet in no policy does not wait":    {TemplateChange, "free", noon, "", ""},
+		"creating does not wait":                    {Create, "cni", noon, "", ""},
+		"nor what is outside the template":          {Update, "cni", noon, "", ""},
+		"deleting waits":                            {Delete, "cni", noon, WindowShut, opens},
+		"also with templates: Immediately":          {Delete, "log", noon, WindowShut, opens},
+		"deleting goes inside the window":           {Delete, "cni", night, "", ""},
+		"re-creating waits":                         {Recreate, "cni", noon, WindowShut, opens},
+		"what was never governed is deleted":        {Delete, "free", noon, "", ""},
+		"a freeze of everything holds a template":   {TemplateChange, "log", stop, Frozen, "2026-03-21T00:00:00Z"},
+		"and creating":                              {Create, "cni", stop, Frozen, "2026-03-21T00:00:00Z"},
+		"and updating":                              {Update, "free", stop, Frozen, "2026-03-21T00:00:00Z"},
+		"and deleting what was never governed":      {Delete, "free", stop, Frozen, "2026-03-21T00:00:00Z"},
+		"what is not known is not allowed":          {"Patch", "free", noon, WindowShut, ""},
+		"a DaemonSet that left its policy, in Git":  {Delete, "moved", noon, WindowShut, opens},
+		"a DaemonSet that left Git with its policy": {Delete, "left", noon, WindowShut, opens},
+		"goes inside its last window":               {Delete, "left", night, "", ""},
+		"whose windows cannot be read":              {Delete, "broken", night, WindowShut, ""},
+	}
+	before := policySet(t, `
+- {apiVersion: lamplighter.dev/v1alpha1, kind: MaintenanceWindow, metadata: {name: old}, spec: {timeZone: UTC, schedule: "0 22 * * *", duration: 6h}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: gone}, spec: {daemonSets: [{namespace: ns, name: left}], windows: [old]}}
+`, "left")
+	ledger := throughJSON(t, Ledger{}.Govern(before).Govern(set))
+	ledger.Governed["ns/moved"] = Governance{Policy: "held"}
+	ledger.Governed["ns/broken"] = Governance{Policy: "lost"}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := Gate(Change{DaemonSet: nameOf(tt.set), Kind: tt.change}, set, ledger, instant(t, tt.at))
+			if got.Reason != tt.want || got.Allowed != (tt.want == "") {
+				t.Errorf("got %+v, want %q", got, tt.want)
+			}
+			if tt.until != "" && !got.Until.Equal(instant(t, tt.until)) {
+				t.Errorf("until %s, want %s", got.Until, tt.until)
+			}
+			if !got.Allowed && got.Message == "" {
+				t.Error("no message")
+			}
+		})
+	}
+}
+
+func TestGatePaused(t *testing.T) {
+	set := policySet(t, gateDocuments, "cni", "log")
+	night := instant(t, "2026-03-02T23:00:00Z")
+	ledger := Ledger{}.Pause("held", "CHG-7", night.Add(-time.Hour))
+	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, set, ledger, night)
+	if got.Allowed || got.Reason != Paused || got.Message != "CHG-7" {
+		t.Errorf("got %+v, want Paused", got)
+	}
+	if got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, set, ledger.Resume("held"), night); !got.Allowed {
+		t.Errorf("resumed: got %+v", got)
+	}
+}
+
+// throughJSON is the ledger as the next pass reads it.
+func throughJSON(t *testing.T, l Ledger) Ledger {
+	t.Helper()
+	data, err := json.Marshal(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Ledger
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"lamplighter.dev/reconcile/policy"
+)
+
+func fullLedger(now time.Time) Ledger {
+	return Ledger{
+		Visits: []Visit{{Policy: "cni", Node: "a", Commit: "c", Started: now, Steps: []Step{
+			{DaemonSet: "ns/cni", From: "r1", To: "r2", Pod: "p1", GraceSeconds: 30, Evicted: now, Replaced: now.Add(time.Second), Settled: now.Add(time.Minute), Recovered: true},
+			{DaemonSet: "ns/csi", From: "r1", To: "r2", Pod: "p2", Evicted: now.Add(time.Minute)},
+		}}},
+		Failures: []Failure{{Policy: "cni", Node: "a", DaemonSet: "ns/cni", Revision: "r2", Message: "it broke", At: now, Acknowledged: true}},
+		Refusals: []Refusal{{Policy: "cni", Node: "b", DaemonSet: "ns/cni", Pod: "p3", Message: "budget", At: now}},
+		Pauses:   []Pause{{Policy: "gpu", Reason: "CHG-7", Since: now}},
+		Finished: []Visit{{Policy: "cni", Node: "c", Started: now, Steps: []Step{{DaemonSet: "ns/cni", To: "r2", Evicted: now}}, Finished: now, Outcome: Settled}},
+		Governed: map[string]Governance{"ns/cni": {Policy: "cni", Proven: "r2", Documents: []policy.Document{{Object: map[string]any{"kind": "UpgradePolicy"}, File: "upgrades.yaml"}}}},
+	}
+}
+
+func TestLedgerThroughJSON(t *testing.T) {
+	l := fullLedger(instant(t, "2026-03-02T22:00:00Z"))
+	if diff := cmp.Diff(l, throughJSON(t, l)); diff != "" {
+		t.Error(diff)
+	}
+	if data, err := json.Marshal(Ledger{}); err != nil || string(data) != "{}" {
+		t.Errorf("an empty ledger is %s, %v", data, err)
+	}
+}
+
+// A ledger that went through the store plans as the one that did not.
+func TestPlanFromStoredLedger(t *testing.T) {
+	s := readScene(t, `
+policy cni cni,csi max=2
+daemonset cni new
+daemonset csi new
+node a cni=new(created=20m,ready=1m) csi=old
+node b cni=old csi=old
+visit cni a cni:old>new(evicted=21m,replaced=20m)
+failure cni a cni new acknowledged
+`)
+	direct := New(s.observed, s.policies, s.now)
+	s.observed.Ledger = throughJSON(t, s.observed.Ledger)
+	if diff := cmp.Diff(direct, New(s.observed, s.policies, s.now), cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Equal ledgers are equal bytes, so that a store writes only what changed.
+func TestQuietPassChangesNoByte(t *testing.T) {
+	obs, policies, now := fleetOf(50, 4, 2, func(n int) bool { return n%10 == 0 })
+	policies[0].Calendar.Always = true
+	first := New(obs, policies, now)
+	obs.Ledger = first.Ledger
+	second := New(obs, policies, now.Add(30*time.Second))
+	a, b := must(json.Marshal(first.Ledger)), must(json.Marshal(second.Ledger))
+	if !bytes.Equal(a, b) {
+		t.Errorf("the second pass writes the ledger anew:\n%s\n%s", a, b)
+	}
+}
+
+func TestNewLeavesItsInputAlone(t *testing.T) {
+	s := readScene(t, `
+policy cni cni,csi max=2
+daemonset cni new proven
+daemonset csi new
+node a cni=new(created=20m,ready=1m) csi=old
+node b cni=old(problem=CrashLoopBackOff) csi=old
+visit cni a cni:old>new(evicted=21m)
+visit cni gone cni:old>new(evicted=21m)
+failure cni a cni new
+refusal cni b cni old 1m
+`)
+	before := must(json.Marshal(s.observed))
+	New(s.observed, s.policies, s.now)
+	if after := must(json.Marshal(s.observed)); !bytes.Equal(before, after) {
+		t.Errorf("was %s\nis  %s", before, after)
+	}
+}
+
+func TestLedgerMethodsLeaveTheirReceiverAlone(t *testing.T) {
+	now := instant(t, "2026-03-02T22:00:00Z")
+	l := fullLedger(now)
+	l.Failures[0].Acknowledged = false
+	before := must(json.Marshal(l))
+	d := Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p2"}}
+	for name, changed := range map[string]Ledger{
+		"Pause": l.Pause("cni", "why", now), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
+	} {
+		if after := must(json.Marshal(l)); !bytes.Equal(before, after) {
+			t.Errorf("%s changes its receiver:\nwas %s\nis  %s", name, before, after)
+		}
+		if bytes.Equal(before, must(json.Marshal(changed))) {
+			t.Errorf("%s changes nothing", name)
+		}
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	now := instant(t, "2026-03-02T22:00:00Z")
+	l := Ledger{Visits: []Visit{
+		{Policy: "cni", Node: "a", Steps: []Step{{DaemonSet: "ns/cni", Pod: "p1", Evicted: now}}},
+		{Policy: "cni", Node: "b", Steps: []Step{{DaemonSet: "ns/cni", Pod: "p2", Settled: now}, {DaemonSet: "ns/csi", Pod: "p3", Evicted: now}}},
+	}}
+	l = l.Refuse(Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Pod: &Eviction{UID: "p1"}}, "budget a", now)
+	l = l.Refuse(Decision{Policy: "cni", Node: "b", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p3"}}, "budget b", now)
+	if len(l.Visits) != 1 || l.Visits[0].Node != "b" || len(l.Visits[0].Steps) != 1 {
+		t.Errorf("want the visit to b with its settled step alone, got %+v", l.Visits)
+	}
+	if len(l.Refusals) != 2 || l.Refusals[0].Message != "budget a" || l.Refusals[1].Message != "budget b" {
+		t.Errorf("got %+v", l.Refusals)
+	}
+	l = l.Refuse(Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Pod: &Eviction{UID: "p1"}}, "again", now.Add(time.Minute))
+	if len(l.Refusals) != 2 || l.Refusals[0].Message != "again" {
+		t.Errorf("want one refusal for each node, got %+v", l.Refusals)
+	}
+}
+
+func TestFinishedVisitsFitIntoAConfigMap(t *testing.T) {
+	now := instant(t, "2026-03-02T22:00:00Z")
+	visits := func(n, steps int) []Visit {
+		var list []Visit
+		for i := range n {
+			v := Visit{Policy: "node-agents-production", Node: fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i>>8, i&255), Commit: "0123456789012345678901234567890123456789", Started: now, Finished: now, Outcome: Settled}
+			for s := range steps {
+				v.Steps = append(v.Steps, Step{DaemonSet: fmt.Sprintf("monitoring/prometheus-node-exporter-%d", s), From: "6f7c9d5b8", To: "7b8d4c9f6", Evicted: now, Settled: now})
+			}
+			list = append(list, v)
+		}
+		return list
+	}
+	for steps, want := range map[int]int{1: 500, 3: 500, 20: 75} {
+		kept := trim(visits(1000, steps))
+		if len(kept) != want || kept[want-1].Node != visits(1000, 1)[999].Node {
+			t.Errorf("%d steps each: %d visits kept, want the newest %d", steps, len(kept), want)
+		}
+		if size := len(must(json.Marshal(kept))); size > 512<<10 {
+			t.Errorf("%d steps each: %d bytes", steps, size)
+		}
+	}
+}
