@@ -69,7 +69,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Nodes:      obs.Nodes,
 		DaemonSets: pending(obs),
 		Pods:       obs.Pods,
-		Ledger:     obs.State.Ledger,
+		Ledger:     obs.State.Ledger.Govern(obs.Policies),
 		Commit:     obs.commit().Hash,
 	}, obs.Policies.Upgrades, now)
 	plan.NextLook = earliest(now, plan.Rollout.NextLook, plan.Objects.Earliest())

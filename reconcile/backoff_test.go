@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"lamplighter.dev/inventory"
+)
+
+func TestFailingObjectIsTriedLessAndLessOften(t *testing.T) {
+	b, now := backoff{}, shut
+	c := created(configMap("bad"))
+	var waits []time.Duration
+	for range 9 {
+		b.note(applying(c), failed(c.ID), now)
+		at := b.due([]inventory.Change{c}, now)[c.ID].At
+		waits = append(waits, at.Sub(now))
+		now = at
+	}
+	for i, w := range waits {
+		want := min(firstRetry<<i, lastRetry)
+		if w != want {
+			t.Errorf("try %d: waits %s, want %s", i+1, w, want)
+		}
+	}
+	if due := b.due([]inventory.Change{c}, now); len(due) != 0 {
+		t.Errorf("still waiting at the end of the wait: %v", due)
+	}
+}
+
+func TestChangedObjectIsTriedAtOnce(t *testing.T) {
+	b := backoff{}
+	c := created(configMap("bad"))
+	b.note(applying(c), failed(c.ID), shut)
+	c.Object = c.Object.DeepCopy()
+	c.Object.Object["data"] = map[string]any{"mended": "yes"}
+	if due := b.due([]inventory.Change{c}, shut); len(due) != 0 {
+		t.Errorf("waiting with new content: %v", due)
+	}
+}
+
+func TestSuccessEndsTheWait(t *testing.T) {
+	b := backoff{}
+	c := created(configMap("bad"))
+	b.note(applying(c), failed(c.ID), shut)
+	b.note(applying(c), []inventory.Outcome{{ID: c.ID, Result: inventory.ResultCreated}}, shut)
+	if next := b.next(); !next.IsZero() {
+		t.Errorf("a try is due at %s", next)
+	}
+}
+
+func applying(c inventory.Change) inventory.Plan {
+	return inventory.Plan{Steps: [][]inventory.Decision{{{ID: c.ID, Action: inventory.Apply, Object: c.Object}}}}
+}
+
+func failed(id inventory.ID) []inventory.Outcome {
+	return []inventory.Outcome{{ID: id, Result: inventory.ResultFailed, Err: errors.New("no")}}
+}
