@@ -117,6 +117,9 @@ func New(cfg Config) (*Agent, error) {
 }
 
 func withDefaults(cfg Config) Config {
+	if cfg.Path == "" {
+		cfg.Path = "."
+	}
 	if cfg.Interval == 0 {
 		cfg.Interval = time.Minute
 	}
