@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+)
+
+const (
+	// horizon is how far a simulation looks ahead.
+	horizon = 2 * 365 * 24 * time.Hour
+	// simulatedPasses bounds a simulation. What is left then is estimated.
+	simulatedPasses = 3000
+)
+
+// A Forecast is what the planner would do if every visit took as long as the
+// estimate says and nothing else happened to the cluster.
+type Forecast struct {
+	Visits   []Planned // by start, policy and node
+	Policies []Outlook // by name
+}
+
+// Planned is one visit to come, or one that is open already.
+type Planned struct {
+	Policy     string
+	Node       string
+	DaemonSets []types.NamespacedName // in the order of their evictions
+	Start      time.Time
+	End        time.Time // zero when it does not end by itself
+}
+
+// Outlook is how one policy ends.
+type Outlook struct {
+	Name      string
+	Remaining int       // nodes that are never settled: blocked, or beyond the horizon
+	Done      time.Time // when the last of the others is; zero when none is to be
+	Never     string    // why nodes remain
+	Rough     bool      // Done is estimated: the rollout is too long to be simulated
+}
+
+// Simulate runs the planner on a simulated clock. Pods that are on their way
+// settle as if they had been evicted now; what has failed, is held or is not
+// Ready stays so. A template that waits for a window is taken to be applied.
+// It costs one plan for each instant at which a pod is evicted or settles.
+func Simulate(obs Observed, policies []policy.UpgradePolicy, now time.Time) Forecast {
+	s := newSimulation(obs, policies, now)
+	for range simulatedPasses {
+		s.pass()
+		if !s.advance() {
+			return s.forecast(false)
+		}
+	}
+	return s.forecast(true)
+}
+
+type simulation struct {
+	obs      Observed
+	policies []policy.UpgradePolicy
+	start    time.Time
+	now      time.Time
+	last     Plan
+	visits   map[visitKey]*Planned // open ones
+	ended    []*Planned
+	pods     map[types.UID]int // places in obs.Pods
+	sets     map[types.NamespacedName]*health.DaemonSet
+	due      map[visitKey]int // outdated pods that were not evicted yet
+	arrival  time.Time        // when the first of the pods settles that this pass made
+	made     int
+}
+
+func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time) *simulation {
+	s := &simulation{
+		obs: obs, policies: slices.Clone(policies), start: now, now: now,
+		visits: map[visitKey]*Planned{}, sets: map[types.NamespacedName]*health.DaemonSet{},
+	}
+	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)
+	for i := range s.obs.DaemonSets {
+		d := &s.obs.DaemonSets[i]
+		if d.TemplatePending {
+			d.Revision = "next"
+		}
+		d.TemplatePending, d.RevisionObserved = false, true
+		s.sets[d.Name] = d
+	}
+	s.last = New(s.obs, s.policies, now)
+	for i := range s.policies {
+		for _, status := range s.last.Policies {
+			if status.Name == s.policies[i].Name { // a percentage is of all nodes, not of those left
+				s.policies[i].MaxUnavailable = intstr.FromInt(status.MaxUnavailable)
+			}
+		}
+	}
+	s.countDue()
+	s.reduce()
+	return s
+}
+
+func (s *simulation) countDue() {
+	policyOf, revisionOf := map[types.UID]string{}, map[types.UID]string{}
+	for _, p := range s.policies {
+		for _, name := range p.DaemonSets {
+			if d := s.sets[name]; d != nil {
+				policyOf[d.UID], revisionOf[d.UID] = p.Name, d.Revision
+			}
+		}
+	}
+	s.due = map[visitKey]int{}
+	for i := range s.obs.Pods {
+		if p := &s.obs.Pods[i]; p.Hash != revisionOf[p.Owner] {
+			s.due[visitKey{policyOf[p.Owner], p.Node}]++
+		}
+	}
+}
+
+// reduce leaves only the nodes on which something is to be done, so that the
+// cost falls as the rollout goes on.
+func (s *simulation) reduce() {
+	busy := map[string]bool{}
+	for _, d := range s.last.Decisions {
+		if d.Reason != UpToDate {
+			busy[d.Node] = true
+		}
+	}
+	for _, v := range s.last.Ledger.Visits {
+		busy[v.Node] = true
+	}
+	s.obs.Nodes = slices.DeleteFunc(slices.Clone(s.obs.Nodes), func(n health.Node) bool { return !busy[n.Name] })
+	s.obs.Pods = slices.DeleteFunc(slices.Clone(s.obs.Pods), func(p health.Pod) bool { return !busy[p.Node] })
+	s.pods = make(map[types.UID]int, len(s.obs.Pods))
+	for i := range s.obs.Pods {
+		s.pods[s.obs.Pods[i].UID] = i
+	}
+}
+
+// pass plans, and does what is planned.
+func (s *simulation) pass() {
+	s.last = New(s.obs, s.policies, s.now)
+	s.obs.Ledger = s.last.Ledger
+	s.arrival = time.Time{}
+	s.track()
+	for i := range s.last.Decisions {
+		switch d := &s.last.Decisions[i]; {
+		case d.Action == Evict:
+			s.replace(d)
+		case d.State == health.Settling || d.State == health.Replacing || d.State == health.Missing:
+			s.bringUp(d)
+		}
+	}
+	if settled := len(s.last.Decisions) - s.remaining(); settled > len(s.last.Decisions)/2 {
+		s.reduce()
+	}
+}
+
+func (s *simulation) remaining() int {
+	n := 0
+	for _, p := range s.last.Policies {
+		n += p.Remaining
+	}
+	return n
+}
+
+// track follows the visits of the last plan.
+func (s *simulation) track() {
+	open := make(map[visitKey]bool, len(s.last.Ledger.Visits))
+	for _, v := range s.last.Ledger.Visits {
+		key := visitKey{v.Policy, v.Node}
+		open[key] = true
+		if s.visits[key] == nil {
+			s.visits[key] = &Planned{Policy: v.Policy, Node: v.Node, Start: v.Started}
+		}
+		for _, step := range v.Steps {
+			s.visits[key].add(step.DaemonSet)
+		}
+	}
+	for key, v := range s.visits {
+		if !open[key] {
+			v.End = s.now
+			s.ended = append(s.ended, v)
+			delete(s.visits, key)
+		}
+	}
+}
+
+func (p *Planned) add(daemonSet string) {
+	namespace, name, _ := strings.Cut(daemonSet, string(types.Separator))
+	if id := (types.NamespacedName{Namespace: namespace, Name: name}); !slices.Contains(p.DaemonSets, id) {
+		p.DaemonSets = append(p.DaemonSets, id)
+	}
+}
+
+// replace puts a new pod in the place of the evicted one.
+func (s *simulation) replace(d *Decision) {
+	place := s.pods[d.Pod.UID]
+	delete(s.pods, d.Pod.UID)
+	s.put(place, d)
+	s.due[visitKey{d.Policy, d.Node}]--
+}
+
+// bringUp lets what is on its way on a node arrive.
+func (s *simulation) bringUp(d *Decision) {
+	owner := s.sets[d.DaemonSet].UID
+	for i := range s.obs.Pods {
+		if p := &s.obs.Pods[i]; p.Node == d.Node && p.Owner == owner {
+			if p.Ready && !p.Deleting {
+				return // it settles by itself
+			}
+			delete(s.pods, p.UID)
+			s.put(i, d)
+			return
+		}
+	}
+	s.obs.Pods = append(s.obs.Pods, health.Pod{})
+	s.put(len(s.obs.Pods)-1, d)
+}
+
+// put writes a new pod that settles in time for the visit to take as long as
+// the estimate says.
+func (s *simulation) put(place int, d *Decision) {
+	set := s.sets[d.DaemonSet]
+	s.made++
+	settled := s.now.Add(s.share(d))
+	if s.arrival.IsZero() || settled.Before(s.arrival) {
+		s.arrival = settled
+	}
+	pod := health.Pod{
+		Name: types.NamespacedName{Namespace: d.DaemonSet.Namespace, Name: fmt.Sprintf("%s-simulated-%d", d.DaemonSet.Name, s.made)},
+		Node: d.Node, Owner: set.UID, Hash: set.Revision, Phase: corev1.PodRunning, Created: s.now, Ready: true,
+	}
+	pod.UID = types.UID(pod.Name.Name)
+	for _, p := range s.policies {
+		if p.Name == d.Policy {
+			limits := health.Limits{MinReady: time.Duration(p.MinReadySeconds) * time.Second}
+			pod.ReadySince = settled.Add(-limits.MinReadyOf(set))
+		}
+	}
+	s.obs.Pods[place] = pod
+	s.pods[pod.UID] = place
+}
+
+// share is the part of the estimate that is left for one of the policy's pods
+// on a node that are yet to be replaced.
+func (s *simulation) share(d *Decision) time.Duration {
+	var estimate time.Duration
+	for _, p := range s.last.Policies {
+		if p.Name == d.Policy {
+			estimate = p.Estimate
+		}
+	}
+	left, pods := estimate, 1
+	// A visit that was open before has an unknown part behind it.
+	if v := s.visits[visitKey{d.Policy, d.Node}]; v != nil && !v.Start.Before(s.start) {
+		left = v.Start.Add(estimate).Sub(s.now)
+		pods = max(1, s.due[visitKey{d.Policy, d.Node}])
+	}
+	return max(left/time.Duration(pods), time.Second)
+}
+
+// advance goes to the next instant at which something changes. It says whether
+// there is one, and something left to do.
+func (s *simulation) advance() bool {
+	hopeful := false
+	for _, p := range s.last.Policies {
+		hopeful = hopeful || (p.Never == "" && p.Remaining > p.Blocked)
+	}
+	a := alarm{now: s.now}
+	a.at(s.last.NextLook)
+	a.at(s.arrival)
+	if !hopeful || a.next.IsZero() || a.next.After(s.start.Add(horizon)) {
+		return false
+	}
+	s.now = a.next
+	return true
+}
+
+// forecast sums up.
+func (s *simulation) forecast(rough bool) Forecast {
+	var f Forecast
+	done := map[string]time.Time{}
+	for _, v := range s.ended {
+		f.Visits = append(f.Visits, *v)
+		done[v.Policy] = latest(done[v.Policy], v.End)
+	}
+	for _, v := range s.visits {
+		f.Visits = append(f.Visits, *v)
+	}
+	slices.SortFunc(f.Visits, func(a, b Planned) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node))
+	})
+	for _, p := range s.last.Policies {
+		o := Outlook{Name: p.Name, Remaining: p.Remaining, Done: done[p.Name], Never: p.Never}
+		if p.Never == "" && p.Remaining > p.Blocked {
+			if rough {
+				o.Remaining, o.Done, o.Rough = p.Blocked, p.ETA, true
+			} else {
+				o.Never = "not within two years"
+			}
+		}
+		f.Policies = append(f.Policies, o)
+	}
+	return f
+}

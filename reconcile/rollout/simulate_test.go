@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func formatForecast(f Forecast, s *scene) string {
+	var b strings.Builder
+	for _, v := range f.Visits {
+		var names []string
+		for _, d := range v.DaemonSets {
+			names = append(names, d.Name)
+		}
+		end := "for ever"
+		if !v.End.IsZero() {
+			end = s.relative(v.End)
+		}
+		fmt.Fprintf(&b, "%s %s %s from %s to %s\n", v.Policy, v.Node, strings.Join(names, ","), s.relative(v.Start), end)
+	}
+	for _, p := range f.Policies {
+		fmt.Fprintf(&b, "%s:", p.Name)
+		if !p.Done.IsZero() {
+			fmt.Fprintf(&b, " done %s", s.relative(p.Done))
+		}
+		if p.Remaining > 0 {
+			fmt.Fprintf(&b, " %d remain", p.Remaining)
+		}
+		if p.Never != "" {
+			fmt.Fprintf(&b, " (%s)", p.Never)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestSimulate(t *testing.T) {
+	tests := map[string]struct{ scene, want string }{
+		"one after another": {`
+policy cni cni
+daemonset cni new
+node a cni=old
+node b cni=old
+node c cni=new`, `
+cni a cni from now to +5m0s
+cni b cni from +5m0s to +10m0s
+cni: done +10m0s`},
+		"an unproven revision is tried first": {`
+policy cni cni max=3
+daemonset cni new
+node a cni=old
+node b cni=old
+node c cni=old`, `
+cni a cni from now to +5m0s
+cni b cni from +5m0s to +10m0s
+cni c cni from +5m0s to +10m0s
+cni: done +10m0s`},
+		"a visit of two takes as long as a visit": {`
+policy cni cni,csi
+daemonset cni new proven
+daemonset csi new proven
+node a cni=old csi=old
+node b cni=old csi=new`, `
+cni a cni,csi from now to +5m0s
+cni b cni from +5m0s to +10m0s
+cni: done +10m0s`},
+		"what does not fit waits for the next window": {`
+window one 2026-03-02T22:00:00Z 2026-03-02T22:14:00Z
+window two 2026-03-03T22:00:00Z 2026-03-03T22:14:00Z
+policy cni cni windows=one,two
+daemonset cni new proven
+node a cni=old
+node b cni=old
+node c cni=old`, `
+cni a cni from now to +5m0s
+cni b cni from +5m0s to +10m0s
+cni c cni from +24h0m0s to +24h5m0s
+cni: done +24h5m0s`},
+		"a window too short": {`
+window one 2026-03-02T22:00:00Z 2026-03-02T22:04:00Z
+policy cni cni windows=one
+daemonset cni new proven
+node a cni=old`, `
+cni: 1 remain (no window opens again, 1 nodes would remain)`},
+		"a percentage is of all nodes": {`
+policy cni cni max=50%
+daemonset cni new proven
+node a cni=old
+node b cni=old
+node c cni=old
+node d cni=new`, `
+cni a cni from now to +5m0s
+cni b cni from now to +5m0s
+cni c cni from +5m0s to +10m0s
+cni: done +10m0s`},
+		"what waits for somebody remains": {`
+policy cni cni
+daemonset cni new proven
+node a cni=old
+node b cni=old hold=disk
+node c cni=old notready`, `
+cni a cni from now to +5m0s
+cni: done +5m0s 2 remain (all 2 nodes that remain wait for somebody)`},
+		"a failed node holds the only slot": {`
+policy cni cni failures=1
+daemonset cni new proven
+node a cni=new(created=1m,problem=CrashLoopBackOff)
+node b cni=old
+visit cni a cni:old>new(evicted=2m,replaced=1m)`, `
+cni a cni from -1h0m0s to for ever
+cni: 2 remain (all 1 slots are held by nodes that wait for somebody)`},
+		"a template that waits": {`
+now 2026-03-02T21:00:00Z
+window one 2026-03-02T22:00:00Z 2026-03-02T23:00:00Z
+policy cni cni windows=one
+daemonset cni old pending
+node a cni=old
+node b cni=old`, `
+cni a cni from +1h0m0s to +1h5m0s
+cni b cni from +1h5m0s to +1h10m0s
+cni: done +1h10m0s`},
+		"policies take turns on a node": {`
+policy cni cni
+policy gpu gpu
+daemonset cni new proven
+daemonset gpu new proven
+node a cni=old gpu=old`, `
+cni a cni from now to +5m0s
+gpu a gpu from +5m0s to +10m0s
+cni: done +5m0s
+gpu: done +10m0s`},
+		"what is under way settles": {`
+policy cni cni
+daemonset cni new proven
+node a
+node b cni=old
+visit cni a cni:old>new(evicted=1m)`, `
+cni a cni from -1h0m0s to +5m0s
+cni b cni from +5m0s to +10m0s
+cni: done +10m0s`},
+		"nothing to do": {`
+policy cni cni
+daemonset cni new
+node a cni=new`, `
+cni:`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := readScene(t, tt.scene)
+			got := strings.TrimSpace(formatForecast(Simulate(s.observed, s.policies, s.now), s))
+			if want := strings.TrimSpace(tt.want); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// The estimate that every pass makes and the simulation that is made on demand
+// end at the same time when visits go in lockstep.
+func TestEstimateAgreesWithSimulation(t *testing.T) {
+	for _, max := range []string{"1", "7", "10%"} {
+		s := readScene(t, `
+window a 2026-03-02T22:00:00Z 2026-03-02T23:00:00Z
+window b 2026-03-03T22:00:00Z 2026-03-03T22:31:00Z
+window c 2026-03-04T20:00:00Z 2026-03-05T22:31:00Z
+freeze f 2026-03-04T21:00:00Z 2026-03-05T10:00:00Z
+policy cni cni windows=a,b,c max=`+max+`
+daemonset cni new
+`)
+		obs, _, _ := fleetOf(90, 1, 1, func(n int) bool { return n%3 != 0 })
+		s.observed.Nodes = obs.Nodes
+		for _, p := range obs.Pods {
+			p.Owner, p.ReadySince = "ds-cni", s.now.Add(-time.Hour)
+			s.observed.Pods = append(s.observed.Pods, p)
+		}
+		eta := New(s.observed, s.policies, s.now).Policies[0].ETA
+		forecast := Simulate(s.observed, s.policies, s.now)
+		if done := forecast.Policies[0].Done; !done.Equal(eta) || len(forecast.Visits) != 60 {
+			t.Errorf("max %s: estimated %s, simulated %s with %d visits", max, eta, done, len(forecast.Visits))
+		}
+	}
+}
+
+func BenchmarkSimulate(b *testing.B) {
+	for _, nodes := range []int{500, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			obs, policies, now := fleetOf(nodes, 3, 3, func(int) bool { return true })
+			for b.Loop() {
+				Simulate(obs, policies, now)
+			}
+		})
+	}
+}
