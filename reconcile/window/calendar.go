@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// maxFrozen bounds how many openings in a row that a freeze covers are skipped
-// in search of the next one that it does not.
-const maxFrozen = 256
+// maxFrozen bounds how many openings in a row that freezes cover are skipped in
+// search of the next one that they do not.
+const maxFrozen = 64
 
 // Calendar is the time of one policy: it is open while one of its windows is
 // and no freeze is in force. The zero Calendar is shut for ever.
@@ -118,10 +118,18 @@ func (c Calendar) allowed(t time.Time) run {
 // frozen is the merged run of the freezes at t. A freeze without times is
 // always in force: what cannot be read is shut.
 func (c Calendar) frozen(t time.Time) run {
-	for i := range c.Freezes {
-		if f := &c.Freezes[i].Window; f.when == nil {
-			return run{open: true, always: true, first: f, last: f}
-		}
+	if f := c.unreadable(); f != nil {
+		return run{open: true, always: true, first: f, last: f}
 	}
 	return union{freezes: c.Freezes}.at(t)
+}
+
+// unreadable is the first freeze that was never built, if there is one.
+func (c Calendar) unreadable() *Window {
+	for i := range c.Freezes {
+		if f := &c.Freezes[i].Window; f.when == nil {
+			return f
+		}
+	}
+	return nil
 }

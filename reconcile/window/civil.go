@@ -101,6 +101,16 @@ func periodAt(t time.Time) (offset time.Duration, start, end time.Time) {
 	return time.Duration(seconds) * time.Second, start, end
 }
 
+// wallBefore is a wall-clock time before every one that maps to from or later.
+// That is the one shown just before, unless the clock was changed within a day.
+func wallBefore(from time.Time, loc *time.Location) time.Time {
+	back := time.Second
+	if _, start, _ := periodAt(from.In(loc)); start.After(from.Add(-slack)) {
+		back = slack
+	}
+	return wallTime(from, loc).Add(-back)
+}
+
 // starts yields the instants at which the window opens, in order: every one
 // from the given instant on, and some before it. It ends when the schedule has
 // no tick in five years.
@@ -111,7 +121,7 @@ func (r *recurring) starts(from time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		c := clock{loc: r.loc}
 		var held []time.Time
-		for w := r.schedule.Next(wallTime(from, r.loc).Add(-slack)); !w.IsZero(); w = r.schedule.Next(w) {
+		for w := r.schedule.Next(wallBefore(from, r.loc)); !w.IsZero(); w = r.schedule.Next(w) {
 			p := c.instant(w)
 			for len(held) > 0 && held[0].Before(p.floor) {
 				if !yield(held[0]) {

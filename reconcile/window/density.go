@@ -12,12 +12,12 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// judgedYears is how much of a schedule is looked at when it is read: three
-	// leap days, every weekday on every date.
-	judgedYears = 12
+	// judgedYears is how much of a schedule is looked at when it is read: from
+	// the anchor on, it holds two leap days and so the widest gap that recurs.
+	judgedYears = 5
 	// maxTicks bounds the work of one answer: the openings in the longest
 	// merged run and around it.
-	maxTicks = 1000
+	maxTicks = 600
 )
 
 // pattern is how the ticks of a schedule lie on the wall clock.
@@ -62,13 +62,21 @@ func patternOf(s *cron.SpecSchedule) pattern {
 	return p
 }
 
+// matchingDays walks the judged years itself: asking the schedule for each day
+// would take milliseconds.
 func matchingDays(s *cron.SpecSchedule) []time.Time {
-	midnight := *s
-	midnight.Hour, midnight.Minute = 1, 1
 	var found []time.Time
 	end := anchor.AddDate(judgedYears, 0, 0)
-	for d := midnight.Next(anchor.Add(-time.Second)); !d.IsZero() && d.Before(end); d = midnight.Next(d) {
-		found = append(found, d)
+	for d := anchor; d.Before(end); d = d.Add(day) {
+		_, month, date := d.Date()
+		onDate, onWeekday := s.Dom&(1<<date) != 0, s.Dow&(1<<d.Weekday()) != 0
+		matches := onDate || onWeekday
+		if (s.Dom|s.Dow)&starBit != 0 {
+			matches = onDate && onWeekday
+		}
+		if matches && s.Month&(1<<month) != 0 {
+			found = append(found, d)
+		}
 	}
 	return found
 }
@@ -88,7 +96,7 @@ func (p pattern) widestGap() time.Duration {
 
 // ticksToFollow is how many ticks one answer may have to look at.
 func (p pattern) ticksToFollow(d time.Duration) int {
-	around := (int(d/day) + 4) * p.perDay
+	around := (int(2*d/day) + 3) * p.perDay
 	if p.gapInDay > d {
 		return around // a run breaks within the day
 	}

@@ -43,50 +43,49 @@ func (o oneOff) phase(t time.Time) phase {
 	return phase{from: o.end}
 }
 
-// phase looks back far enough to find the start of the run that holds t: once
-// over the length of a window and a day, and twice as far each time windows
-// touch all the way.
+// phase looks back far enough to find the start of the run that holds t: twice
+// the length of a window, and farther each time windows touch all the way.
 func (r *recurring) phase(t time.Time) phase {
 	if p, ok := r.memo.at(t); ok {
 		return p
 	}
-	const furthestBack = judgedYears * 366 * day
-	back := r.duration + day
-	for {
-		from := t.Add(-back)
-		p := r.scan(from, t)
-		if !p.open || !p.from.Add(-r.duration).Before(from) || back > furthestBack {
+	const farther, farthest = 4, judgedYears * 366 * day
+	for back := 2 * r.duration; ; back *= farther {
+		p, sure := r.scan(t.Add(-back), t)
+		if sure || back > farthest {
 			r.memo.keep(p)
 			return p
 		}
-		back *= 2
 	}
 }
 
 // scan merges the openings from the given instant on until it knows the phase
-// at t.
-func (r *recurring) scan(from, t time.Time) phase {
-	var start, end time.Time // of the run so far; end is zero before the first
-	var next time.Time
+// at t. It is not sure of a run that may have begun before.
+func (r *recurring) scan(from, t time.Time) (p phase, sure bool) {
+	known := from.Add(r.duration) // from here on every opening that matters is seen
+	var start, end, next time.Time
 	for s := range r.starts(from) {
+		holds := t.Before(end) // the run so far holds t; end is zero before the first
+		if holds && start.Before(known) && s.After(t) {
+			break
+		}
 		if !end.IsZero() && !s.After(end) {
 			end = s.Add(r.duration)
 			continue
 		}
-		if s.After(t) || (!end.IsZero() && t.Before(end)) {
+		if holds || s.After(t) {
 			next = s
 			break
 		}
 		start, end = s, s.Add(r.duration)
 	}
-	if !end.IsZero() && t.Before(end) {
-		return phase{open: true, from: start, end: end, next: next}
+	if t.Before(end) {
+		return phase{open: true, from: start, end: end, next: next}, !start.Before(known)
 	}
-	known := from.Add(r.duration)
 	if end.After(known) {
 		known = end
 	}
-	return phase{from: known, next: next}
+	return phase{from: known, next: next}, true
 }
 
 // memo keeps the last phases of one window. They are facts about the schedule,

@@ -21,7 +21,7 @@ type State struct {
 	// closes it.
 	Close time.Time
 	// NextOpen is the next opening after now, or after Close when open. Zero
-	// when none comes, or none that a freeze does not cover.
+	// when none comes within five years, or freezes cover the next 64.
 	NextOpen time.Time
 	// ValidUntil is when Open or Frozen changes. Zero is never.
 	ValidUntil time.Time
@@ -85,23 +85,23 @@ func (c Calendar) reasonOf(w *Window) string {
 
 // nextOpen is the first instant at or after t at which the calendar is open,
 // and the window that opens it. It goes from opening to opening and past each
-// freeze that covers one.
+// freeze that covers one, without the cost of merging what it skips.
 func (c Calendar) nextOpen(t time.Time) (time.Time, *Window) {
+	if c.unreadable() != nil {
+		return time.Time{}, nil
+	}
+	allows, freezes := union{allows: c.Allows}, union{freezes: c.Freezes}
 	for range maxFrozen {
-		allow := c.allowed(t)
+		allow := allows.openAt(t)
 		opener := allow.first
-		if !allow.open {
-			if allow.next.IsZero() {
-				return time.Time{}, nil
+		if !allow.open && !c.Always {
+			if t, opener = allows.nextAfter(t); opener == nil {
+				break
 			}
-			t, opener = allow.next, allow.opener
 		}
-		freeze := c.frozen(t)
+		freeze := freezes.openAt(t)
 		if !freeze.open {
 			return t, opener
-		}
-		if freeze.end.IsZero() {
-			break
 		}
 		t = freeze.end
 	}

@@ -50,13 +50,19 @@ func (u union) at(t time.Time) run {
 		r = u.extendBack(u.extend(r))
 		edge = r.end
 	}
+	r.next, r.opener = u.nextAfter(edge)
+	return r
+}
+
+// nextAfter is the next start of a run of any window after t, and that window.
+func (u union) nextAfter(t time.Time) (next time.Time, opener *Window) {
 	for i := range u.size() {
 		w := u.member(i)
-		if next := w.phase(edge).next; !next.IsZero() && (r.next.IsZero() || next.Before(r.next)) {
-			r.next, r.opener = next, w
+		if n := w.phase(t).next; !n.IsZero() && (next.IsZero() || n.Before(next)) {
+			next, opener = n, w
 		}
 	}
-	return r
+	return next, opener
 }
 
 // openAt unites the runs that hold t.
