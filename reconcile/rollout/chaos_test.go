@@ -50,13 +50,15 @@ func TestChaos(t *testing.T) {
 	})
 }
 
-var accidents = []string{"none", "none", "none", "none", "dies before recording", "dies before evicting", "dies half-way", "refused", "ledger lost"}
+var accidents = []string{"none", "none", "none", "none", "dies before recording", "dies before evicting", "dies half-way", "refused", "ledger lost", "stale view", "stale view"}
 
 type chaos struct {
 	*world
 	policies []policy.UpgradePolicy
 	ledger   Ledger
 	last     Plan
+	seen     Observed // and when, for a view that lags
+	seenAt   time.Time
 	touched  map[visitKey]bool // evicted on, and not in service since
 	trace    []string          // every pass
 }
@@ -164,10 +166,20 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 		c.touched = map[visitKey]bool{}
 	}
 	obs := c.observe(c.ledger)
+	if accident == "stale view" && c.now.Sub(c.seenAt) < doubt/2 {
+		obs = c.seen
+		obs.Ledger = c.ledger
+	} else {
+		c.seen, c.seenAt = obs, c.now
+	}
 	plan := New(obs, c.policies, c.now)
 	c.last = plan
 	c.trace = append(c.trace, fmt.Sprintf("%s %s\n%s", c.now.Format(time.RFC3339Nano), accident, formatPlan(plan, &scene{now: c.now, policies: c.policies, finished: len(obs.Ledger.Finished)})))
 	checkInvariants(t, obs, c.policies, c.now, plan)
+	if len(c.trace)%3 == 0 {
+		checkConstantOf(t, obs, c.policies, c.now, plan)
+		checkShuffledOf(t, obs, c.policies, c.now, plan)
+	}
 	if accident == "dies before recording" {
 		return
 	}
@@ -184,7 +196,8 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 		case accident == "refused":
 			c.ledger = c.ledger.Refuse(d, "not now", c.now)
 		default:
-			up := c.inService(c.nodes[d.Node], c.daemonSets(d.Policy), minReady)
+			n := c.nodes[d.Node]
+			up := n != nil && c.inService(n, c.daemonSets(d.Policy), minReady)
 			if c.evict(d) {
 				c.touched[visitKey{d.Policy, d.Node}] = true
 				taken[d.Policy] = taken[d.Policy] || up

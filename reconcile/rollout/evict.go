@@ -125,6 +125,7 @@ func (t *tour) evict(s *stop) {
 		t.trials[d.key]++
 	case step.To != next.To || step.Pod != next.Pod:
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
+		next.Retried = step.Retried || step.Pod != next.Pod
 		*step = next
 	case !t.now.Before(step.Evicted.Add(doubt)):
 		step.Evicted = t.now

@@ -51,6 +51,7 @@ type Step struct {
 	Replaced     time.Time `json:"replaced,omitzero"`  // when the first new pod was created
 	Settled      time.Time `json:"settled,omitzero"`   // when the new pod had settled
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
+	Retried      bool      `json:"retried,omitzero"`   // another pod was evicted before in this visit
 }
 
 // An Outcome says how a visit ended.
@@ -157,7 +158,9 @@ func (l Ledger) withoutPause(policy string) Ledger {
 }
 
 // Refuse records that the API server refused the eviction of a decision. A
-// visit that had not begun ends with it, so that other nodes get its slot.
+// visit that had not begun ends with it, so that other nodes get its slot. One
+// in which a pod was evicted before stays open: its node may be down by our
+// doing.
 func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 	if d.Pod == nil {
 		return l
@@ -172,7 +175,7 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		if v.Policy != d.Policy || v.Node != d.Node {
 			continue
 		}
-		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod })
+		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried })
 	}
 	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return len(v.Steps) == 0 })
 	return l

@@ -259,7 +259,7 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 }
 
 // readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
-// replaced=AGE,settled=AGE)...".
+// replaced=AGE,settled=AGE,retried)...".
 func (s *scene) readVisit(w []string) Visit {
 	s.t.Helper()
 	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
@@ -276,6 +276,8 @@ func (s *scene) readVisit(w []string) Visit {
 				step.Replaced = s.now.Add(-age(s.t, value))
 			case "settled":
 				step.Settled = s.now.Add(-age(s.t, value))
+			case "retried":
+				step.Retried = true
 			default:
 				s.t.Fatalf("visit: unknown attribute %q", attribute)
 			}

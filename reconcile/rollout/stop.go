@@ -85,7 +85,7 @@ func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.
 		return false
 	default:
 		s.underWay++
-		s.begun = s.begun || !untouched
+		s.begun = s.begun || !untouched || step.Retried
 		return left
 	}
 }
