@@ -23,7 +23,7 @@ func (p *planner) applies() ([][]Decision, error) {
 		return nil, o.cycle(leftOver)
 	}
 	var out [][]Decision
-	for _, ids := range steps(layers) {
+	for _, ids := range o.steps(layers) {
 		out = append(out, p.take(ids, func(id ID) Decision { return p.apply(id, o) }))
 	}
 	return out, nil

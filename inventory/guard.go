@@ -25,7 +25,7 @@ func (p *planner) guard(orphans map[ID]Live) *Decision {
 	owned, dropped := p.Owned.Len(), 0
 	for id, live := range orphans {
 		base, generated := generatedBase(id)
-		leaves := live.Gone || live.Err == nil && (live.Annotations[OwnerAnnotation] != p.Instance.ID() || StaysOnRemoval(live.Annotations))
+		leaves := live.Gone || live.Deleting || live.Err == nil && (live.Annotations[OwnerAnnotation] != p.Instance.ID() || StaysOnRemoval(live.Annotations))
 		if leaves || generated && successors[base] {
 			owned--
 		} else {
@@ -36,10 +36,10 @@ func (p *planner) guard(orphans map[ID]Live) *Decision {
 	case dropped == 0:
 		return nil
 	case len(p.rendered) == 0:
-		d := hold(EmptyRender, "nothing is rendered; --allow-prune deletes all %d objects", dropped)
+		d := hold(EmptyRender, "nothing is rendered: deleting everything needs --allow-prune")
 		return &d
 	case dropped > 1 && dropped*2 > owned:
-		d := hold(MassDelete, "%d of %d objects would go; --allow-prune deletes them", dropped, owned)
+		d := hold(MassDelete, "%d of %d objects would go: that needs --allow-prune", dropped, owned)
 		return &d
 	}
 	return nil

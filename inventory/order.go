@@ -130,31 +130,49 @@ func (o order) cycle(leftOver []ID) *CycleError {
 	}
 }
 
-// rank orders the objects of one layer that do not name each other: what pods
-// need, then the pods, then what may reject them.
+// Objects that do not name each other still have an order: what pods need, then
+// the pods, and at the very end what may reject others.
+const (
+	needed = iota
+	workloads
+	gates
+)
+
 func rank(id ID) int {
 	switch id.GroupKind.Kind {
 	case "DaemonSet", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob", "Pod", "ReplicationController":
-		return 1
-	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService":
-		return 2
+		return workloads
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "APIService":
+		return gates
 	}
-	return 0
+	return needed
 }
 
-// steps splits layers by rank.
-func steps(layers [][]ID) [][]ID {
-	var out [][]ID
+// steps splits layers by rank. A gate that nothing depends on comes last.
+func (o order) steps(layers [][]ID) [][]ID {
+	var (
+		out  [][]ID
+		last []ID
+	)
 	for _, layer := range layers {
-		byRank := map[int][]ID{}
+		var byRank [gates + 1][]ID
 		for _, id := range layer {
-			byRank[rank(id)] = append(byRank[rank(id)], id)
+			r := rank(id)
+			if r == gates && len(o.graph.Dependents(id)) == 0 {
+				last = append(last, id)
+				continue
+			}
+			byRank[r] = append(byRank[r], id)
 		}
-		for r := range 3 {
-			if len(byRank[r]) > 0 {
-				out = append(out, byRank[r])
+		for _, ids := range byRank {
+			if len(ids) > 0 {
+				out = append(out, ids)
 			}
 		}
+	}
+	if len(last) > 0 {
+		slices.SortFunc(last, Compare)
+		out = append(out, last)
 	}
 	return out
 }

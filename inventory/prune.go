@@ -25,12 +25,13 @@ func (p *planner) prunes() [][]Decision {
 		}
 	}
 	guard := p.guard(orphans)
-	o := orderOf(stubs(orphans))
+	o := orderOf(stubs(orphans, true))
 	layers, leftOver := o.layers()
-	if len(leftOver) > 0 { // a circle by annotations: Git has let go of it, any order will do
-		layers = append(layers, leftOver)
+	if len(leftOver) > 0 { // a circle of annotations: Git has let go of them, so they no longer matter
+		o = orderOf(stubs(orphans, false))
+		layers, _ = o.layers()
 	}
-	ordered := steps(layers)
+	ordered := o.steps(layers)
 	slices.Reverse(ordered)
 	var out [][]Decision
 	for _, ids := range ordered {
@@ -57,6 +58,9 @@ func (p *planner) prune(live Live, guard *Decision, o order) Decision {
 	case live.Annotations[OwnerAnnotation] != p.Instance.ID():
 		return Decision{Action: Release, Reason: NotOwned, Message: ownerMessage(live)}
 	case StaysOnRemoval(live.Annotations):
+		if veto, held := p.Vetoes[live.ID]; held { // our marks on it would change
+			return veto.decision()
+		}
 		return Decision{Action: Release, Reason: Detached}
 	case live.Deleting:
 		return hold(Terminating, "%s", waitingFor(live.Finalizers))
@@ -121,7 +125,7 @@ func isMember(id ID, orphan Live) bool {
 }
 
 // stubs are as much of the orphans as the dependency graph looks at.
-func stubs(orphans map[ID]Live) []*unstructured.Unstructured {
+func stubs(orphans map[ID]Live, annotated bool) []*unstructured.Unstructured {
 	var objs []*unstructured.Unstructured
 	for _, id := range sortedKeys(orphans) {
 		live := orphans[id]
@@ -129,7 +133,7 @@ func stubs(orphans map[ID]Live) []*unstructured.Unstructured {
 		obj.SetGroupVersionKind(id.GroupKind.WithVersion("v1"))
 		obj.SetNamespace(id.Namespace)
 		obj.SetName(id.Name)
-		if on, ok := live.Annotations[DependsOnAnnotation]; ok {
+		if on, ok := live.Annotations[DependsOnAnnotation]; ok && annotated {
 			obj.SetAnnotations(map[string]string{DependsOnAnnotation: on})
 		}
 		if !live.Defines.Empty() {

@@ -77,7 +77,9 @@ func (b *batch) carryOut(ctx context.Context, d inventory.Decision, one func(con
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultHeld}
 	case inventory.Refuse:
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultRefused, Err: errors.New(d.Message)}
-	case inventory.Apply, inventory.Prune, inventory.Release:
+	case inventory.Release:
+		d.After = nil // it stays where it is, whatever becomes of others
+	case inventory.Apply, inventory.Prune:
 	}
 	for _, id := range d.After {
 		if b.bad[id] {
