@@ -30,7 +30,8 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       containers:
-      - {name: agent, image: "example.com/agent:%s"}
+      - name: agent
+        image: example.com/agent:%s
 `, version, tag)
 }
 

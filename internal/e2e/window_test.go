@@ -53,6 +53,7 @@ func TestTemplateWaitsForItsWindow(t *testing.T) {
 
 // A window that shuts half-way, by itself or by a freeze.
 func TestPodsAreDeletedInsideWindowsOnly(t *testing.T) {
+	t.Parallel()
 	for name, calendar := range map[string]func(first, second span) (windows, documents string){
 		"two windows": func(first, second span) (string, string) {
 			return "early, late", first.window("early") + second.window("late")

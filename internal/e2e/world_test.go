@@ -123,7 +123,9 @@ func (w *world) settled(t *testing.T, version string) {
 			}
 		}
 		if done != nodes || len(pods.Items) != nodes {
-			return fmt.Errorf("of %d pods %d are %s and ready, not %d", len(pods.Items), done, version, nodes)
+			state, err := w.state(ctx)
+			return errors.Join(err, fmt.Errorf("of %d pods %d are of version %s and ready, not %d; problem: %q",
+				len(pods.Items), done, version, nodes, state.Record.Problem))
 		}
 		return w.idle(ctx)
 	})
