@@ -104,8 +104,8 @@ func named(window string) string {
 // heldByRefusal leaves a pod alone for a while that the API server would not
 // evict, so that other nodes get their turn.
 func (t *tour) heldByRefusal(s *stop) hold {
-	r, ok := t.book.refused[visitKey{t.policy.Name, s.node.Name}]
-	if !ok || r.DaemonSet != s.set.key || s.verdict.Pod == nil || r.Pod != s.verdict.Pod.UID {
+	r := t.refusal(s)
+	if r == nil {
 		return hold{}
 	}
 	until := r.At.Add(insistence)

@@ -155,13 +155,14 @@ func (b *book) prove(daemonSet, revision string) {
 }
 
 // conclude closes the visit of a stop when nothing of it is under way and
-// either nothing is left to do or what is left waits for somebody.
+// either nothing is left to do or what is left waits for somebody, so that
+// other nodes get its slot.
 func (t *tour) conclude(s *stop) {
 	if s.visit == nil || s.underWay > 0 {
 		return
 	}
 	switch {
-	case s.set != nil && !t.heldByHand(s):
+	case s.set != nil && !t.waitsForSomebody(s):
 		return // half-way: the next DaemonSet's turn
 	case s.set != nil || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)
@@ -173,7 +174,17 @@ func (t *tour) conclude(s *stop) {
 	s.visit = nil
 }
 
-// heldByHand says that what comes next on a node waits for a person.
-func (t *tour) heldByHand(s *stop) bool {
-	return s.node.Hold != "" || s.set.Hold != "" || !s.set.OnDelete
+// waitsForSomebody says that what comes next on a node is held by a person, or
+// refused by the API server while the node is up.
+func (t *tour) waitsForSomebody(s *stop) bool {
+	return s.node.Hold != "" || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
+}
+
+// refusal is what the API server said to the eviction that comes next.
+func (t *tour) refusal(s *stop) *Refusal {
+	r, ok := t.book.refused[visitKey{t.policy.Name, s.node.Name}]
+	if !ok || r.DaemonSet != s.set.key || s.verdict.Pod == nil || r.Pod != s.verdict.Pod.UID {
+		return nil
+	}
+	return &r
 }
