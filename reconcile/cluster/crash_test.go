@@ -27,18 +27,20 @@ import (
 // errCrash is what the n-th write and all after it end with.
 var errCrash = errors.New("the process died here")
 
-// crashAt lets n writes through. The one after that reaches the API server if
-// its answer is to be lost, and nothing reaches it later.
-func crashAt(n int64, answerLost bool, next http.RoundTripper) func(*http.Request) (*http.Response, error) {
+// crashAt lets n writes through and ends the process with the one after that,
+// which reaches the API server if its answer is to be lost.
+func crashAt(n int64, answerLost bool, next http.RoundTripper, end context.CancelCauseFunc) func(*http.Request) (*http.Response, error) {
 	var count atomic.Int64
 	return func(r *http.Request) (*http.Response, error) {
 		if r.Method == http.MethodGet || r.URL.Query().Has("dryRun") {
 			return nil, nil
 		}
-		switch sent := count.Add(1); {
-		case sent <= n:
+		sent := count.Add(1)
+		if sent <= n {
 			return nil, nil
-		case sent == n+1 && answerLost:
+		}
+		defer end(errCrash)
+		if sent == n+1 && answerLost {
 			response, err := next.RoundTrip(r)
 			if err != nil {
 				return nil, err
@@ -76,8 +78,10 @@ func crashOnce(t *testing.T, n int64, answerLost bool) (done bool) {
 
 		plan := w.plan(t, second...)
 		w.owned = plan.Next // recorded before anything is done
-		w.requests.intercept(crashAt(n, answerLost, w.direct(t)))
-		outcomes := append(w.cluster.Apply(t.Context(), plan.Steps), w.cluster.Prune(t.Context(), plan.Prunes)...)
+		ctx, end := context.WithCancelCause(t.Context())
+		w.requests.intercept(crashAt(n, answerLost, w.direct(t), end))
+		outcomes := append(w.cluster.Apply(ctx, plan.Steps), w.cluster.Prune(ctx, plan.Prunes)...)
+		end(nil)
 		w.requests.intercept(nil)
 		done = true
 		for _, o := range outcomes {
