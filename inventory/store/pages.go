@@ -36,6 +36,9 @@ func (p page) name(instance inventory.Instance) string { return instance.Name + 
 // maxBytes is how much one ConfigMap may hold: the API server's limit is 1 MiB.
 const maxBytes = 1<<20 - 4<<10
 
+// maxInflated bounds what a compressed value may grow to.
+const maxInflated = 64 << 20
+
 // Keys of the ledger's ConfigMap. A value too large to be kept as it is goes to
 // the binary data, compressed, under its key and gzipSuffix.
 const (
@@ -44,10 +47,14 @@ const (
 	gzipSuffix = ".gz"
 )
 
+// managedByLabel says on both ConfigMaps who writes them. They do not carry the
+// instance's label: its watches would take every save for news.
+const managedByLabel = "app.kubernetes.io/managed-by"
+
 // encodeInventory writes cli-utils' format: one key for each object.
 func encodeInventory(instance inventory.Instance, state State) (content, error) {
 	c := content{
-		labels: map[string]string{inventory.InventoryLabel: instance.ID()},
+		labels: map[string]string{inventory.InventoryLabel: instance.ID(), managedByLabel: inventory.FieldManager},
 		data:   map[string]string{},
 	}
 	for _, id := range state.Inventory.IDs() {
@@ -81,7 +88,11 @@ func decodeInventory(cm *corev1.ConfigMap, instance inventory.Instance, state *S
 }
 
 func encodeLedger(_ inventory.Instance, state State) (content, error) {
-	c := content{data: map[string]string{}, binary: map[string][]byte{}}
+	c := content{
+		labels: map[string]string{managedByLabel: inventory.FieldManager},
+		data:   map[string]string{},
+		binary: map[string][]byte{},
+	}
 	if !reflect.ValueOf(state.Ledger).IsZero() {
 		text, err := json.MarshalIndent(state.Ledger, "", " ")
 		if err != nil {
@@ -171,5 +182,9 @@ func value(cm *corev1.ConfigMap, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(r)
+	text, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
+	if err == nil && len(text) > maxInflated {
+		err = fmt.Errorf("more than %d bytes uncompressed", maxInflated)
+	}
+	return text, err
 }

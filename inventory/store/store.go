@@ -82,8 +82,9 @@ func (s *Store) Load(ctx context.Context) (State, error) {
 }
 
 // Save writes the ConfigMaps whose content differs from what was last loaded or
-// saved. It writes the inventory first: an object that is tracked too early
-// does no harm, one that is tracked too late is lost.
+// saved. It writes the inventory first, and nothing more if that fails: an
+// object that is tracked too early does no harm, while a visit on record that
+// never began holds a slot.
 func (s *Store) Save(ctx context.Context, state State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package storetest is the conformance suite of stores: what a pass relies on,
+// whatever keeps the state.
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/inventory/store"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Store is what is tested.
+type Store interface {
+	Load(ctx context.Context) (store.State, error)
+	Save(ctx context.Context, state store.State) error
+}
+
+// Run tests stores. Each call of open returns another process's view of the
+// same state, which is empty when fresh is called.
+func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
+	for name, test := range map[string]func(*testing.T, func() Store){
+		"nothing saved is the zero state":         zeroState,
+		"what is saved is loaded":                 roundTrip,
+		"a save after a save needs no load":       saveAgain,
+		"the second of two writers is told":       secondWriter,
+		"a writer who never loaded is told":       blindWriter,
+		"a stale writer goes on after a load":     reload,
+		"parts can become empty again":            emptied,
+		"a save of what is there says nothing":    unchanged,
+		"the ledger and the inventory can differ": partial,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
+	}
+}
+
+// Example is a state in which every part holds something.
+func Example() store.State {
+	at := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC)
+	return store.State{
+		Inventory: inventory.NewSet(
+			inventory.ID{GroupKind: schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, Namespace: "kube-system", Name: "cni"},
+			inventory.ID{GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, Name: "system:cni"},
+			inventory.ID{GroupKind: schema.GroupKind{Kind: "Namespace"}, Name: "agents"},
+		),
+		Ledger: rollout.Ledger{
+			Visits: []rollout.Visit{{
+				Policy: "cni", Node: "node-1", Started: at,
+				Steps: []rollout.Step{{DaemonSet: "kube-system/cni", From: "a", To: "b", Evicted: at}},
+			}},
+			Governed: map[string]rollout.Governance{"kube-system/cni": {Policy: "cni"}},
+		},
+		Record: json.RawMessage(`{"commit":"9f2c1e7"}`),
+	}
+}
+
+func zeroState(t *testing.T, open func() Store) {
+	wantLoaded(t, open(), store.State{})
+}
+
+func roundTrip(t *testing.T, open func() Store) {
+	s := open()
+	wantLoaded(t, s, store.State{})
+	save(t, s, Example())
+	wantLoaded(t, s, Example())
+	wantLoaded(t, open(), Example())
+}
+
+func saveAgain(t *testing.T, open func() Store) {
+	s := open()
+	wantLoaded(t, s, store.State{})
+	save(t, s, Example())
+	next := Example()
+	next.Ledger.Visits = nil
+	next.Inventory = next.Inventory.Without(next.Inventory.IDs()[0])
+	save(t, s, next)
+	wantLoaded(t, open(), next)
+}
+
+func secondWriter(t *testing.T, open func() Store) {
+	a, b := open(), open()
+	wantLoaded(t, a, store.State{})
+	wantLoaded(t, b, store.State{})
+	save(t, a, Example())
+	other := Example()
+	other.Ledger.Visits[0].Node = "node-2"
+	wantStale(t, b, other)
+	wantLoaded(t, open(), Example())
+}
+
+func blindWriter(t *testing.T, open func() Store) {
+	save(t, open(), Example())
+	wantStale(t, open(), Example())
+}
+
+func reload(t *testing.T, open func() Store) {
+	a, b := open(), open()
+	wantLoaded(t, b, store.State{})
+	wantLoaded(t, a, store.State{})
+	save(t, a, Example())
+	wantStale(t, b, Example())
+	wantLoaded(t, b, Example())
+	next := Example()
+	next.Record = json.RawMessage(`{"commit":"0000000"}`)
+	save(t, b, next)
+	stale := Example()
+	stale.Ledger = rollout.Ledger{}
+	wantStale(t, a, stale)
+	wantLoaded(t, open(), next)
+}
+
+func emptied(t *testing.T, open func() Store) {
+	s := open()
+	save(t, s, Example())
+	save(t, s, store.State{})
+	wantLoaded(t, open(), store.State{})
+	save(t, s, Example())
+	wantLoaded(t, open(), Example())
+}
+
+func unchanged(t *testing.T, open func() Store) {
+	a, b := open(), open()
+	save(t, a, Example())
+	wantLoaded(t, b, Example())
+	save(t, a, Example())
+	next := Example()
+	next.Inventory = inventory.Set{}
+	save(t, b, next) // a wrote nothing since b loaded
+	wantLoaded(t, open(), next)
+}
+
+func partial(t *testing.T, open func() Store) {
+	onlyInventory, onlyLedger := Example(), Example()
+	onlyInventory.Ledger, onlyInventory.Record = rollout.Ledger{}, nil
+	onlyLedger.Inventory = inventory.Set{}
+	for _, state := range []store.State{onlyInventory, onlyLedger} {
+		s := open()
+		if _, err := s.Load(t.Context()); err != nil {
+			t.Fatalf("load: %v", err)
+		}
+		save(t, s, state)
+		wantLoaded(t, open(), state)
+	}
+}
+
+func save(t *testing.T, s Store, state store.State) {
+	t.Helper()
+	if err := s.Save(t.Context(), state); err != nil {
+		t.Fatalf("save: %v", err)
+	}
+}
+
+func wantStale(t *testing.T, s Store, state store.State) {
+	t.Helper()
+	if err := s.Save(t.Context(), state); !errors.Is(err, store.ErrStale) {
+		t.Fatalf("save: got %v, want %v", err, store.ErrStale)
+	}
+}
+
+func wantLoaded(t *testing.T, s Store, want store.State) {
+	t.Helper()
+	got, err := s.Load(t.Context())
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("state (-want +got):\n%s", diff)
+	}
+}
