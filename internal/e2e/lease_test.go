@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/reconcile/agent"
+)
+
+// named gives an agent a name in the Lease. Agents of one process would have
+// the same one otherwise, and each take the Lease for its own.
+func named(identity string) func(*agent.Config) {
+	return func(cfg *agent.Config) { cfg.Identity = identity }
+}
+
+func TestSecondAgentWaitsAndTakesOver(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	files := func(version string) map[string]string {
+		return w.fleet(map[string]string{"agent.yaml": daemonSet(version, "v1"), "rules.yaml": rules{maxUnavailable: "6"}.yaml(w)})
+	}
+	w.commit(t, "version 1", files("1"))
+	byFirst, bySecond := &requests{}, &requests{}
+	first := w.start(t, named("first"), byFirst.of)
+	w.settled(t, "1")
+
+	second := w.start(t, named("second"), bySecond.of)
+	testkit.Eventually(t, patience, func(context.Context) error {
+		if len(second.log.lines("holder=first")) == 0 {
+			return fmt.Errorf("the second agent does not say that it waits for the first")
+		}
+		return nil
+	})
+	w.commit(t, "version 2", files("2"))
+	w.settled(t, "2")
+	if sent := bySecond.all(); len(sent) > 0 {
+		t.Errorf("the second agent acted while the first had the Lease: %v", sent)
+	}
+
+	first.stop(t)
+	stopped := time.Now()
+	sentByFirst := len(byFirst.all())
+	w.holder(t, "second")
+	if took := time.Since(stopped); took > 10*time.Second {
+		t.Errorf("the Lease was taken over after %s: it was not released", took)
+	}
+	w.commit(t, "version 3", files("3"))
+	w.settled(t, "3")
+	if sent := byFirst.all()[sentByFirst:]; len(sent) > 0 {
+		t.Errorf("the first agent acted after it had stopped: %v", sent)
+	}
+	for node, n := range w.countByNode(t) {
+		if n != 2 {
+			t.Errorf("%s: its pod was deleted %d times, not once for each new version", node, n)
+		}
+	}
+	w.withinBudget(t, 6)
+}
+
+func TestStandbyTakesOverFromADeadAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	files := func(version string) map[string]string {
+		return w.fleet(map[string]string{"agent.yaml": daemonSet(version, "slow-1s"), "rules.yaml": rules{maxUnavailable: "3"}.yaml(w)})
+	}
+	w.commit(t, "version 1", files("1"))
+	leader := w.spawn(t, "--listen", "")
+	w.settled(t, "1")
+	w.start(t, named("standby"))
+	begun := w.next(t, podDeleted)
+	w.commit(t, "version 2", files("2"))
+	begun()
+	leader.kill(t)
+	w.holder(t, "standby")
+	w.settled(t, "2")
+	w.onceEach(t)
+	w.withinBudget(t, 3)
+}
+
+// holder waits until somebody has the Lease.
+func (w *world) holder(t *testing.T, identity string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		lease, err := w.Client.CoordinationV1().Leases(w.namespace).Get(ctx, w.instance.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if h := lease.Spec.HolderIdentity; h == nil || *h != identity {
+			return fmt.Errorf("the Lease is not held by %s: %+v", identity, lease.Spec)
+		}
+		return nil
+	})
+}
