@@ -123,8 +123,7 @@ func failure(id inventory.ID, err error) inventory.Outcome {
 
 // applyOne sends one object.
 func (c *Cluster) applyOne(ctx context.Context, d inventory.Decision) inventory.Outcome {
-	a := atlas{mapper: c.mapper}
-	t, err := a.target(d.Object)
+	t, err := c.target(d.Object)
 	if err != nil {
 		return failure(d.ID, err)
 	}
@@ -171,6 +170,9 @@ func (c *Cluster) remember(t target, answer *unstructured.Unstructured) error {
 	hash, err := inventory.ContentHash(t.object)
 	if err != nil {
 		return err
+	}
+	if t.id.GroupKind == definitionKind {
+		c.mapper.Reset() // it may serve what it did not when we asked
 	}
 	none := inventory.Change{ID: t.id, Kind: inventory.None, Owner: c.opts.Instance.ID()}
 	return c.learn(t.id, known{hash: hash, clean: true, change: none}, answer)

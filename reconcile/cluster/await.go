@@ -33,8 +33,7 @@ func (c *Cluster) await(ctx context.Context, d inventory.Decision) inventory.Out
 	default:
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultUnchanged}
 	}
-	a := atlas{mapper: c.mapper}
-	t, err := a.target(d.Object)
+	t, err := c.target(d.Object)
 	if err != nil {
 		return failure(d.ID, err)
 	}
@@ -59,7 +58,7 @@ func (c *Cluster) await(ctx context.Context, d inventory.Decision) inventory.Out
 		return failure(d.ID, err)
 	}
 	if d.ID.GroupKind == definitionKind {
-		c.mapper.Reset() // it serves a kind that was not there when we looked
+		c.mapper.Reset() // it serves a kind that it did not when we asked
 	}
 	return inventory.Outcome{ID: d.ID, Result: inventory.ResultUnchanged}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -57,21 +59,26 @@ func (o Options) withDefaults() Options {
 
 // Cluster is one API server. After Start it may be used by several goroutines.
 type Cluster struct {
-	opts     Options
-	typed    kubernetes.Interface
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
-	mapper   meta.ResettableRESTMapper
+	opts      Options
+	typed     kubernetes.Interface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	discovery discovery.CachedDiscoveryInterface
+	mapper    meta.ResettableRESTMapper
 
 	changed chan struct{}
 	stop    <-chan struct{}
 	running sync.WaitGroup
 	feeds   feeds
 
-	mu    sync.Mutex // guards what follows
-	kinds map[schema.GroupKind]*feed[*live]
-	known map[inventory.ID]known
-	found map[inventory.ID]*live // as the last Inspect saw them
+	mu           sync.Mutex // guards what follows
+	kinds        map[schema.GroupKind]*feed[*live]
+	known        map[inventory.ID]known
+	found        map[inventory.ID]*live   // as the last Inspect saw them
+	glimpses     map[inventory.ID]glimpse // of what no watch sees
+	cargoes      map[inventory.ID]cargo
+	prepared     map[*unstructured.Unstructured]prepared
+	rediscovered time.Time
 }
 
 // New returns a Cluster that talks to the API server of a config. It sends
@@ -81,11 +88,12 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 	config.QPS = -1 // the API server's own priority and fairness is the limit
 	config.WarningHandler = rest.NoWarnings{}
 	c := &Cluster{
-		opts:    opts.withDefaults(),
-		changed: make(chan struct{}, 1),
-		kinds:   map[schema.GroupKind]*feed[*live]{},
-		known:   map[inventory.ID]known{},
-		found:   map[inventory.ID]*live{},
+		opts:     opts.withDefaults(),
+		changed:  make(chan struct{}, 1),
+		kinds:    map[schema.GroupKind]*feed[*live]{},
+		known:    map[inventory.ID]known{},
+		glimpses: map[inventory.ID]glimpse{},
+		cargoes:  map[inventory.ID]cargo{},
 	}
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
@@ -100,7 +108,8 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 	if c.metadata, err = metadata.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("API client: %w", err)
 	}
-	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.typed.Discovery()))
+	c.discovery = memory.NewMemCacheClient(c.typed.Discovery())
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	if c.feeds, err = c.newFeeds(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return inventory.Change{ID: t.id, Kind: inventory.Create, Object: t.object}, nil
 	}
 	if err != nil {
-		return c.failed(ctx, change, err)
+		return failed(ctx, change, err)
 	}
 	change.Live = current
 	merged, err := c.send(ctx, t, dryRun, current.GetUID())
@@ -35,7 +36,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return change, nil
 	}
 	if err != nil {
-		return c.failed(ctx, change, err)
+		return c.refusedDryRun(ctx, change, hash, err)
 	}
 	change.Merged = merged
 	former := hasFormer(current)
@@ -81,12 +82,22 @@ func (c *Cluster) predictTemplate(ctx context.Context, t target, merged *unstruc
 
 // failed puts an error about one object into its change. The end of ctx is an
 // error about all.
-func (c *Cluster) failed(ctx context.Context, change inventory.Change, err error) (inventory.Change, error) {
+func failed(ctx context.Context, change inventory.Change, err error) (inventory.Change, error) {
 	if ctx.Err() != nil {
 		return change, context.Cause(ctx)
 	}
 	change.Err = refusal(change.ID.GroupKind, err)
 	return change, nil
+}
+
+// refusedDryRun remembers for a while what the API server said, so that a pass
+// for another reason does not ask again.
+func (c *Cluster) refusedDryRun(ctx context.Context, change inventory.Change, hash string, err error) (inventory.Change, error) {
+	change, err = failed(ctx, change, err)
+	if err != nil {
+		return change, err
+	}
+	return change, c.learn(change.ID, known{hash: hash, change: change, until: time.Now().Add(errorHolds)}, change.Live)
 }
 
 // noDryRun recognises the answer that an admission webhook with side effects

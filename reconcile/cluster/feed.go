@@ -23,6 +23,8 @@ type feed[T any] struct {
 	refused atomic.Pointer[error]
 	denied  chan struct{}
 	deny    sync.Once
+	// events counts what the watch has told.
+	events atomic.Int64
 }
 
 // record is what a feed keeps of an object.
@@ -67,9 +69,10 @@ func newFeed[T any](src source[T], notify func()) (*feed[T], error) {
 		return nil, fmt.Errorf("%s: %w", src.what, err)
 	}
 	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { notify() },
-		DeleteFunc: func(any) { notify() },
+		AddFunc:    func(any) { f.events.Add(1); notify() },
+		DeleteFunc: func(any) { f.events.Add(1); notify() },
 		UpdateFunc: func(before, after any) {
+			f.events.Add(1)
 			a, b := before.(*record[T]), after.(*record[T])
 			if a.meta.UID != b.meta.UID || !src.same(a.value, b.value) {
 				notify()
@@ -123,6 +126,9 @@ func (f *feed[T]) wait(ctx context.Context) error {
 		return nil
 	case <-f.denied:
 	case <-ctx.Done():
+	}
+	if f.informer.HasSynced() {
+		return nil // it was let in meanwhile
 	}
 	if refused := f.refused.Load(); refused != nil {
 		return fmt.Errorf("%s: %w", f.what, *refused)

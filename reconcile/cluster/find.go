@@ -5,7 +5,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,51 +22,99 @@ import (
 // pageSize is how many objects are listed in one request.
 const pageSize = 500
 
-// find returns the metadata of those targets that exist. What carries our label
-// the watches know. The rest may be new, or exist without our label: they are
-// listed, one kind at a time, rather than asked for one by one.
-func (c *Cluster) find(ctx context.Context, targets []target) (map[inventory.ID]*live, error) {
-	found := map[inventory.ID]*live{}
-	unseen := map[schema.GroupKind][]target{}
-	for _, t := range targets {
-		if t.mapping == nil || t.namespaced() && t.id.Namespace == "" {
-			continue
-		}
-		if l, ok := c.watched(t); ok {
-			found[t.id] = l
-		} else {
-			unseen[t.id.GroupKind] = append(unseen[t.id.GroupKind], t)
-		}
-	}
-	lists := make(chan map[inventory.ID]*live, len(unseen))
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(c.opts.InFlight)
-	for _, kind := range unseen {
-		work.Go(func() error {
-			list, err := c.list(ctx, kind)
-			lists <- list
-			return err
-		})
-	}
-	err := work.Wait()
-	close(lists)
-	for list := range lists {
-		for id, l := range list {
-			found[id] = l
-		}
-	}
-	return found, err
+// glimpse is what was last read of an object that no watch sees: it does not
+// exist, or does not carry our label.
+type glimpse struct {
+	live   *live // nil if it does not exist
+	events int64 // of its kind's watch, at the time
+	until  time.Time
 }
 
-// watched returns what the watch of its kind knows of an object.
-func (c *Cluster) watched(t target) (*live, bool) {
+// glimpseHolds is how long a glimpse counts if no watch says otherwise.
+const glimpseHolds = 10 * time.Second
+
+// find returns the metadata of those targets that exist, and says which kinds
+// could not be read. What carries our label the watches know. The rest may be
+// new, or exist without our label: they are listed, one kind at a time, rather
+// than asked for one by one.
+func (c *Cluster) find(ctx context.Context, targets []target) (map[inventory.ID]*live, map[schema.GroupKind]error) {
+	found := map[inventory.ID]*live{}
+	unseen := map[schema.GroupKind][]target{}
+	failed := c.watchKinds(ctx, targets)
+	for _, t := range targets {
+		if t.mapping == nil || failed[t.id.GroupKind] != nil || t.namespaced() && t.id.Namespace == "" {
+			continue
+		}
+		if l, ok := c.watched(t); !ok {
+			unseen[t.id.GroupKind] = append(unseen[t.id.GroupKind], t)
+		} else if l != nil {
+			found[t.id] = l
+		}
+	}
+	var (
+		mu   sync.Mutex
+		work errgroup.Group
+	)
+	work.SetLimit(c.opts.InFlight)
+	for kind, targets := range unseen {
+		work.Go(func() error {
+			events := c.eventsOf(kind)
+			list, err := c.list(ctx, targets)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed[kind] = err
+				return nil
+			}
+			maps.Copy(found, list)
+			c.glimpse(targets, list, events)
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		panic(err) // no function of the group returns one
+	}
+	return found, failed
+}
+
+// glimpse remembers what a list has shown of the targets.
+func (c *Cluster) glimpse(targets []target, list map[inventory.ID]*live, events int64) {
 	c.mu.Lock()
-	f, ok := c.kinds[t.id.GroupKind]
+	defer c.mu.Unlock()
+	until := time.Now().Add(glimpseHolds)
+	for _, t := range targets {
+		c.glimpses[t.id] = glimpse{live: list[t.id], events: events, until: until}
+	}
+}
+
+// eventsOf is how much the watch of a kind has told.
+func (c *Cluster) eventsOf(kind schema.GroupKind) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f, ok := c.kinds[kind]; ok {
+		return f.events.Load()
+	}
+	return 0
+}
+
+// watched returns what is known of an object without asking: from the watch of
+// its kind, or from a glimpse that still counts. It is nil if the object does
+// not exist.
+func (c *Cluster) watched(t target) (l *live, known bool) {
+	c.mu.Lock()
+	f, watched := c.kinds[t.id.GroupKind]
+	g, glimpsed := c.glimpses[t.id]
 	c.mu.Unlock()
-	if !ok {
+	if !watched {
 		return nil, false
 	}
-	return f.get(t.namespace(), t.id.Name)
+	if l, ok := f.get(t.namespace(), t.id.Name); ok {
+		return l, true
+	}
+	if glimpsed && g.events == f.events.Load() && time.Now().Before(g.until) {
+		return g.live, true
+	}
+	return nil, false
 }
 
 // list finds the targets, all of one kind, that exist: by name if it is one,

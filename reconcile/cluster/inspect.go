@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -15,60 +15,63 @@ import (
 )
 
 // Inspect compares rendered objects with the live ones, in the order given, and
-// prepares them to be sent. It asks the API server only about objects of which one side has moved since they
-// were last compared or applied, and of those only what has to be known to
-// decide: whether a DaemonSet's pod template would change, whether a live
-// object that somebody changed still is as it should be.
+// prepares them to be sent. It asks the API server only about objects of which
+// one side has moved since they were last compared or applied, and of those
+// only what has to be known to decide: whether a DaemonSet's pod template would
+// change, whether a live object that somebody changed still is as it should be.
 //
 // A change that is certain from its content carries neither Live nor Merged.
 // Errors about one object are in its Change; the error is about all of them.
+// The objects must not be changed afterwards: they are known by their address.
 func (c *Cluster) Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
 	return c.inspect(ctx, objects, c.inspectOne)
 }
 
 // InspectFully is Inspect without any memory: every object is dry-run, and
-// every change carries Live, if there is one, and Merged. It is for people who
-// want to see the difference.
+// every change carries Live, if there is one, and Merged, if the API server can
+// tell. It is for people who want to see the difference.
 func (c *Cluster) InspectFully(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
 	return c.inspect(ctx, objects, c.inspectFully)
 }
 
-type inspector func(context.Context, target, *live) (inventory.Change, error)
+// subject is an object to inspect: what it should be and, unless it does not
+// exist, what is known of the live one.
+type subject struct {
+	target
+	hash string
+	live *live
+}
+
+type inspector func(context.Context, subject) (inventory.Change, error)
 
 func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructured, one inspector) ([]inventory.Change, error) {
 	changes := make([]inventory.Change, len(objects))
-	targets, err := c.targets(objects, changes)
-	if err != nil {
-		return nil, err
+	subjects := c.subjects(objects, changes)
+	targets := make([]target, 0, len(subjects))
+	for _, s := range subjects {
+		targets = append(targets, s.target)
 	}
-	mappings := map[schema.GroupKind]*meta.RESTMapping{}
-	for _, t := range targets {
-		if t.mapping != nil {
-			mappings[t.id.GroupKind] = t.mapping
-		}
-	}
-	if err := c.watchKinds(ctx, mappings); err != nil {
-		return nil, err
-	}
-	found, err := c.find(ctx, targets)
-	if err != nil {
-		return nil, err
-	}
+	found, failed := c.find(ctx, targets)
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(c.opts.InFlight)
 	defined := definitions(objects)
-	for i, t := range targets {
-		if changes[i].Err != nil {
+	for i, s := range subjects {
+		s.live = found[s.id]
+		switch {
+		case changes[i].Err != nil:
 			continue
-		}
-		if l, exists := found[t.id]; exists {
-			work.Go(func() (err error) {
-				changes[i], err = one(ctx, t, l)
-				return err
-			})
+		case failed[s.id.GroupKind] != nil:
+			changes[i] = inventory.Change{ID: s.id, Kind: inventory.Update, Object: s.object, Err: failed[s.id.GroupKind]}
 			continue
+		case s.live == nil:
+			if changes[i] = absent(s.target, defined); changes[i].Err != nil || s.mapping == nil {
+				continue
+			}
 		}
-		changes[i] = absent(t, defined)
+		work.Go(func() (err error) {
+			changes[i], err = one(ctx, s)
+			return err
+		})
 	}
 	if err := work.Wait(); err != nil {
 		return nil, err
@@ -79,24 +82,50 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 	return changes, nil
 }
 
-// targets prepares the objects and finds where they are kept. What is wrong
+// prepared is a rendered object as it is sent.
+type prepared struct {
+	object *unstructured.Unstructured
+	hash   string
+}
+
+// subjects prepares the objects and finds where they are kept. What is wrong
 // with one of them is put into its change.
-func (c *Cluster) targets(objects []*unstructured.Unstructured, changes []inventory.Change) ([]target, error) {
-	a := atlas{mapper: c.mapper}
-	targets := make([]target, 0, len(objects))
+func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inventory.Change) []subject {
+	c.mu.Lock()
+	before := c.prepared
+	c.mu.Unlock()
+	now := make(map[*unstructured.Unstructured]prepared, len(objects))
+	subjects := make([]subject, 0, len(objects))
 	for i, obj := range objects {
-		prepared, err := inventory.Prepare(obj, c.opts.Instance)
-		if err != nil {
-			changes[i] = inventory.Change{ID: inventory.IDOf(obj), Kind: inventory.Update, Object: obj, Err: &inventory.RejectedError{Message: err.Error()}}
-			prepared = obj
+		p, ok := before[obj]
+		if !ok {
+			var err error
+			if p, err = c.prepare(obj); err != nil {
+				changes[i] = inventory.Change{ID: inventory.IDOf(obj), Kind: inventory.Update, Object: obj, Err: &inventory.RejectedError{Message: err.Error()}}
+				subjects = append(subjects, subject{target: target{id: inventory.IDOf(obj), object: obj}})
+				continue
+			}
 		}
-		t, err := a.target(prepared)
+		now[obj] = p
+		t, err := c.target(p.object)
 		if err != nil {
-			return nil, err
+			changes[i] = inventory.Change{ID: t.id, Kind: inventory.Update, Object: p.object, Err: err}
 		}
-		targets = append(targets, t)
+		subjects = append(subjects, subject{target: t, hash: p.hash})
 	}
-	return targets, nil
+	c.mu.Lock()
+	c.prepared = now
+	c.mu.Unlock()
+	return subjects
+}
+
+func (c *Cluster) prepare(obj *unstructured.Unstructured) (prepared, error) {
+	sent, err := inventory.Prepare(obj, c.opts.Instance)
+	if err != nil {
+		return prepared{}, err
+	}
+	hash, err := inventory.ContentHash(sent)
+	return prepared{object: sent, hash: hash}, err
 }
 
 // definitions lists the kinds that the objects themselves define.
@@ -128,47 +157,55 @@ func absent(t target, defined map[schema.GroupKind]bool) inventory.Change {
 	return change
 }
 
-// inspectOne compares one object that exists.
-func (c *Cluster) inspectOne(ctx context.Context, t target, l *live) (inventory.Change, error) {
-	change := inventory.Change{
-		ID: t.id, Kind: inventory.Update, Object: t.object,
-		Owner: l.owner(), Deleting: l.deleting,
+// differing is the change for an object that exists and may differ.
+func (s subject) differing() inventory.Change {
+	return inventory.Change{
+		ID: s.id, Kind: inventory.Update, Object: s.object,
+		Owner: s.live.owner(), Deleting: s.live.deleting,
 	}
+}
+
+// inspectOne compares one object.
+func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, error) {
+	if s.live == nil {
+		return inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}, nil
+	}
+	change := s.differing()
 	foreign := change.Owner != "" && change.Owner != c.opts.Instance.ID()
 	if foreign || change.Deleting {
 		return change, nil
 	}
-	hash, err := inventory.ContentHash(t.object)
-	if err != nil {
-		return change, err
-	}
-	k, ok := c.knowledge(t.id)
-	sameContent := ok && k.hash == hash
-	if sameContent && k.holds(l, t.id) {
+	k, ok := c.knowledge(s.id)
+	sameContent := ok && k.hash == s.hash
+	if sameContent && k.holds(s.live, s.id) {
 		remembered := k.change
-		remembered.Object = t.object
+		remembered.Object = s.object
 		return remembered, nil
 	}
 	// New content is sent without asking, except for DaemonSets: what becomes
 	// of a pod template decides when it may be sent. So is an object that is
 	// not ours yet: our marks on it are a change for certain.
 	certain := change.Owner == "" || ok && !sameContent
-	if certain && t.id.GroupKind != daemonSetKind {
+	if certain && s.id.GroupKind != daemonSetKind {
 		return change, nil
 	}
-	change.Drifted = ok && k.drifted(hash)
-	return c.compare(ctx, t, change, hash)
+	change.Drifted = ok && k.drifted(s.hash)
+	return c.compare(ctx, s.target, change, s.hash)
 }
 
-// inspectFully compares one object that exists, and remembers nothing.
-func (c *Cluster) inspectFully(ctx context.Context, t target, l *live) (inventory.Change, error) {
-	change := inventory.Change{
-		ID: t.id, Kind: inventory.Update, Object: t.object,
-		Owner: l.owner(), Deleting: l.deleting,
+// inspectFully compares one object without looking at what is known.
+func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change, error) {
+	if s.live != nil {
+		return c.compare(ctx, s.target, s.differing(), s.hash)
 	}
-	hash, err := inventory.ContentHash(t.object)
-	if err != nil {
-		return change, err
+	change := inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}
+	merged, err := c.send(ctx, s.target, dryRun, "")
+	switch {
+	case err == nil:
+		change.Merged = merged
+	case apierrors.IsNotFound(err), noDryRun(err): // its namespace is yet to come, or only a real apply can tell
+	default:
+		return failed(ctx, change, err)
 	}
-	return c.compare(ctx, t, change, hash)
+	return change, nil
 }

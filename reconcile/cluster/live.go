@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -114,24 +113,31 @@ func countsGenerations(kind schema.GroupKind, generation int64) bool {
 }
 
 // watchKinds makes sure that the objects of each kind that carry our label are
-// watched, and returns when all have been read once.
-func (c *Cluster) watchKinds(ctx context.Context, mappings map[schema.GroupKind]*meta.RESTMapping) error {
+// watched, and waits until all have been read once. It says which kinds cannot
+// be watched, and why; the others are none the worse for it.
+func (c *Cluster) watchKinds(ctx context.Context, targets []target) map[schema.GroupKind]error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
 	defer cancel()
-	var feeds []*feed[*live]
-	for kind, mapping := range mappings {
-		f, err := c.kind(kind, mapping.Resource)
+	feeds := map[schema.GroupKind]*feed[*live]{}
+	failed := map[schema.GroupKind]error{}
+	for _, t := range targets {
+		kind := t.id.GroupKind
+		if t.mapping == nil || feeds[kind] != nil || failed[kind] != nil {
+			continue
+		}
+		f, err := c.kind(kind, t.mapping.Resource)
 		if err != nil {
-			return err
+			failed[kind] = err
+			continue
 		}
-		feeds = append(feeds, f)
+		feeds[kind] = f
 	}
-	for _, f := range feeds {
+	for kind, f := range feeds {
 		if err := f.wait(ctx); err != nil {
-			return err
+			failed[kind] = err
 		}
 	}
-	return nil
+	return failed
 }
 
 // kind returns the watch of a kind, and starts it if there is none.

@@ -4,10 +4,12 @@ package cluster
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
@@ -48,27 +50,24 @@ func (c *Cluster) metadataOf(t target) metadata.ResourceInterface {
 	return c.metadata.Resource(t.mapping.Resource).Namespace(t.namespace())
 }
 
-// atlas maps kinds to resources. It asks the API server again at most once.
-type atlas struct {
-	mapper    meta.ResettableRESTMapper
-	refreshed bool
-}
+// rediscovery is how long the API server is not asked again which kinds it
+// serves, after it was asked for one that it does not.
+const rediscovery = 5 * time.Second
 
 // locate finds where a kind is kept: at the given version, or at the preferred
-// one if it is empty. It returns nil if the API server does not serve it.
-func (a *atlas) locate(kind schema.GroupKind, version string) (*meta.RESTMapping, error) {
+// one if it is empty. It returns nil if the API server does not serve it. A
+// group that cannot be discovered just now is an error: it is not absent.
+func (c *Cluster) locate(kind schema.GroupKind, version string) (*meta.RESTMapping, error) {
 	var versions []string
 	if version != "" {
 		versions = append(versions, version)
 	}
-	mapping, err := a.mapper.RESTMapping(kind, versions...)
-	if meta.IsNoMatchError(err) && !a.refreshed {
-		a.refreshed = true
-		a.mapper.Reset()
-		mapping, err = a.mapper.RESTMapping(kind, versions...)
+	mapping, err := c.mapper.RESTMapping(kind, versions...)
+	if meta.IsNoMatchError(err) && c.rediscover() {
+		mapping, err = c.mapper.RESTMapping(kind, versions...)
 	}
 	if meta.IsNoMatchError(err) {
-		return nil, nil
+		return nil, c.undiscovered(kind.Group)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("which kinds the API server serves: %w", err)
@@ -76,15 +75,43 @@ func (a *atlas) locate(kind schema.GroupKind, version string) (*meta.RESTMapping
 	return mapping, nil
 }
 
+// rediscover forgets which kinds are served, unless it has just done so.
+func (c *Cluster) rediscover() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.rediscovered) < rediscovery {
+		return false
+	}
+	c.rediscovered = time.Now()
+	c.mapper.Reset()
+	return true
+}
+
+// undiscovered is an error if the kinds of a group are not known, as when the
+// server behind an APIService is down.
+func (c *Cluster) undiscovered(group string) error {
+	_, _, err := c.discovery.ServerGroupsAndResources()
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
+		return fmt.Errorf("which kinds the API server serves: %w", err)
+	}
+	for gv, why := range failed {
+		if gv.Group == group {
+			return fmt.Errorf("which kinds of %s the API server serves: %w", gv, why)
+		}
+	}
+	return nil
+}
+
 // target finds where an object is kept.
-func (a *atlas) target(obj *unstructured.Unstructured) (target, error) {
+func (c *Cluster) target(obj *unstructured.Unstructured) (target, error) {
 	gvk := obj.GroupVersionKind()
-	mapping, err := a.locate(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.locate(gvk.GroupKind(), gvk.Version)
 	return target{id: inventory.IDOf(obj), object: obj, mapping: mapping}, err
 }
 
 // targetOf finds where an object of which only the ID is known is kept.
-func (a *atlas) targetOf(id inventory.ID) (target, error) {
-	mapping, err := a.locate(id.GroupKind, "")
+func (c *Cluster) targetOf(id inventory.ID) (target, error) {
+	mapping, err := c.locate(id.GroupKind, "")
 	return target{id: id, mapping: mapping}, err
 }

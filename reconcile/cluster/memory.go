@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"crypto/sha256"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,12 +25,18 @@ type known struct {
 	clean bool
 	// change is the result of the comparison; its kind is None after an apply.
 	change inventory.Change
+	// until is when an error in the change no longer counts: it may come from
+	// something else than the two objects. Zero if there is none.
+	until time.Time
 }
+
+// errorHolds is how long the error of a comparison counts.
+const errorHolds = 30 * time.Second
 
 // holds reports whether the live object is still as it was. A watch that has
 // not caught up with our own write shows an older object: that is no change.
 func (k known) holds(l *live, id inventory.ID) bool {
-	if k.uid != l.uid {
+	if k.uid != l.uid || !k.until.IsZero() && time.Now().After(k.until) {
 		return false
 	}
 	if k.resourceVersion == l.resourceVersion {
@@ -44,7 +51,7 @@ func (k known) holds(l *live, id inventory.ID) bool {
 // drifted reports whether a live object that moved, and whose content from Git
 // did not, has moved away from something that was right.
 func (k known) drifted(hash string) bool {
-	return k.hash == hash && (k.change.Kind == inventory.None || k.change.Drifted)
+	return k.hash == hash && k.change.Err == nil && (k.change.Kind == inventory.None || k.change.Drifted)
 }
 
 func (c *Cluster) knowledge(id inventory.ID) (known, bool) {
@@ -65,6 +72,7 @@ func (c *Cluster) learn(id inventory.ID, k known, answer *unstructured.Unstructu
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.known[id] = k
+	delete(c.glimpses, id)
 	return nil
 }
 
@@ -72,4 +80,5 @@ func (c *Cluster) forget(id inventory.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, id)
+	delete(c.glimpses, id)
 }

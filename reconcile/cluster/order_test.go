@@ -102,8 +102,8 @@ func TestMissingNamespace(t *testing.T) {
 	w.wantOutcomes(t, outcomes, `Failed ConfigMap/nowhere/a: namespaces "nowhere" not found`)
 }
 
-func TestUnusableNamespaceIsWaitedForWithABound(t *testing.T) {
-	w := newWorld(t, cluster.Options{DefinitionTimeout: 100 * time.Millisecond})
+func TestTerminatingNamespaceIsLeftAlone(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
 	inner := w.objects(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-inner, finalizers: [example.com/stay]}")
 	w.pass(t, inner...)
 	if err := w.Client.CoreV1().Namespaces().Delete(t.Context(), inner[0].GetName(), metav1.DeleteOptions{}); err != nil {
@@ -111,6 +111,27 @@ func TestUnusableNamespaceIsWaitedForWithABound(t *testing.T) {
 	}
 	t.Cleanup(func() { w.dropFinalizers(t, inner[0].GetName()) })
 	w.wantTerminating(t, inner[0])
+}
+
+// A definition that the API server does not accept is waited for, and its
+// objects are skipped; the next pass asks again.
+func TestDefinitionIsWaitedForWithABound(t *testing.T) {
+	w := newWorld(t, cluster.Options{DefinitionTimeout: 300 * time.Millisecond})
+	w.pass(t, w.objects(t, definition(w))...)
+	taken := strings.NewReplacer("lamps.", "lanterns.", "plural: lamps", "plural: lanterns", "kind: Lamp,", "kind: Lantern,").Replace(definition(w))
+	objects := append(w.objects(t, definition(w)), w.objects(t, taken+`
+---
+apiVersion: `+w.group()+`/v1
+kind: Lantern
+metadata: {name: first}`)...) // its singular and list kind are the first definition's
+	_, outcomes := w.pass(t, objects...)
+	w.wantOutcomes(t, outcomes,
+		"Unchanged CustomResourceDefinition/lamps",
+		"Failed CustomResourceDefinition/lanterns",
+		"Skipped Lantern."+w.group()+"/first")
+	if err := outcomes[1].Err; err == nil || !strings.Contains(err.Error(), "not usable after 300ms") {
+		t.Errorf("definition: got %v, want the bound", err)
+	}
 }
 
 func TestSecretValuesStayOutOfErrors(t *testing.T) {

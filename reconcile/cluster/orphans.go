@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,39 +20,35 @@ import (
 // ID, in the order given. For a namespace or a definition it also finds out
 // what would go with it; if that cannot be read, the entry says so.
 func (c *Cluster) Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.Live, error) {
-	a := atlas{mapper: c.mapper}
+	out := make([]inventory.Live, len(ids))
 	targets := make([]target, 0, len(ids))
-	mappings := map[schema.GroupKind]*meta.RESTMapping{}
-	for _, id := range ids {
-		t, err := a.targetOf(id)
+	for i, id := range ids {
+		t, err := c.targetOf(id)
 		if err != nil {
-			return nil, err
+			out[i] = inventory.Live{ID: id, Err: err}
 		}
 		targets = append(targets, t)
-		if t.mapping != nil {
-			mappings[id.GroupKind] = t.mapping
-		}
 	}
-	if err := c.watchKinds(ctx, mappings); err != nil {
-		return nil, err
-	}
-	found, err := c.find(ctx, targets)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]inventory.Live, len(targets))
+	found, failed := c.find(ctx, targets)
 	var work errgroup.Group
 	work.SetLimit(c.opts.InFlight)
 	for i, t := range targets {
+		if out[i].Err != nil {
+			continue
+		}
+		if err := failed[t.id.GroupKind]; err != nil {
+			out[i] = inventory.Live{ID: t.id, Err: err}
+			continue
+		}
 		work.Go(func() error {
 			out[i] = c.orphan(ctx, t, found[t.id])
 			return nil
 		})
 	}
 	if err := work.Wait(); err != nil {
-		return nil, err
+		panic(err) // no function of the group returns one
 	}
-	return out, ctx.Err()
+	return out, context.Cause(ctx)
 }
 
 // orphan describes one object; l is nil if it does not exist.
@@ -64,12 +61,47 @@ func (c *Cluster) orphan(ctx context.Context, t target, l *live) inventory.Live 
 		Deleting: l.deleting, Finalizers: l.finalizers,
 	}
 	switch t.id.GroupKind {
-	case namespaceKind:
-		out.Foreign, out.Err = c.foreignIn(ctx, t.id.Name)
-	case definitionKind:
-		out.Defines, out.Foreign, out.Err = c.foreignOf(ctx, t.id.Name)
+	case namespaceKind, definitionKind:
+		f := c.cargo(ctx, t.id)
+		out.Defines, out.Foreign, out.Err = f.defines, f.foreign, f.err
 	}
 	return out
+}
+
+// cargo is what goes with a namespace or a definition.
+type cargo struct {
+	defines schema.GroupKind // of a definition
+	foreign []string
+	err     error
+	until   time.Time
+}
+
+// cargoHolds is how long a cargo that keeps an object is not looked at again. It
+// takes many requests, and a pass may come every few milliseconds.
+const cargoHolds = 30 * time.Second
+
+// cargo finds out what goes with a namespace or a definition. Only a reason to
+// keep it is remembered: that there is none has to be known of this moment.
+func (c *Cluster) cargo(ctx context.Context, id inventory.ID) cargo {
+	c.mu.Lock()
+	f, ok := c.cargoes[id]
+	c.mu.Unlock()
+	if ok && time.Now().Before(f.until) {
+		return f
+	}
+	f = cargo{}
+	if id.GroupKind == namespaceKind {
+		f.foreign, f.err = c.foreignIn(ctx, id.Name)
+	} else {
+		f.defines, f.foreign, f.err = c.foreignOf(ctx, id.Name)
+	}
+	f.until = time.Now().Add(cargoHolds)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.cargoes, id); f.err != nil || len(f.foreign) > 0 {
+		c.cargoes[id] = f
+	}
+	return f
 }
 
 // enough is how many foreign objects are looked for: one holds, three are told.

@@ -31,8 +31,7 @@ func (c *Cluster) removeOne(ctx context.Context, d inventory.Decision) inventory
 		c.forget(d.ID)
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultReleased}
 	}
-	a := atlas{mapper: c.mapper}
-	t, err := a.targetOf(d.ID)
+	t, err := c.targetOf(d.ID)
 	if err != nil {
 		return failure(d.ID, err)
 	}
