@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/cluster"
 )
@@ -100,4 +102,21 @@ func bareLoop(b *testing.B, round int) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Since(start)
+}
+
+// BenchmarkNothingChanged is what a pass over 500 objects costs when there is
+// nothing to do; it sends no request.
+func BenchmarkNothingChanged(b *testing.B) {
+	w := newWorld(b, cluster.Options{})
+	objects := w.many(b, "quiet")
+	w.pass(b, objects...)
+	testkit.Eventually(b, 10*time.Second, func(context.Context) error {
+		if seen := w.requests.during(func() { w.pass(b, objects...) }); len(seen) > 0 {
+			return fmt.Errorf("%d requests", len(seen))
+		}
+		return nil
+	})
+	for b.Loop() {
+		w.pass(b, objects...)
+	}
 }

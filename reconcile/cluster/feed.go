@@ -137,8 +137,10 @@ func (f *feed[T]) wait(ctx context.Context) error {
 }
 
 // values returns what the feed knows, in no order.
-func (f *feed[T]) values() []T {
-	records := f.informer.GetStore().List()
+func (f *feed[T]) values() []T { return valuesOf[T](f.informer.GetStore()) }
+
+func valuesOf[T any](store cache.Store) []T {
+	records := store.List()
 	out := make([]T, 0, len(records))
 	for _, r := range records {
 		out = append(out, r.(*record[T]).value)

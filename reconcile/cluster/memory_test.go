@@ -81,3 +81,13 @@ func typicalPod(node, set int) *corev1.Pod {
 		},
 	}
 }
+
+// BenchmarkSnapshotOfPods copies a hundred thousand pods out of the watch.
+func BenchmarkSnapshotOfPods(b *testing.B) {
+	store := podStore(b)
+	for b.Loop() {
+		if got := len(valuesOf[health.Pod](store)); got != manyPods {
+			b.Fatalf("got %d pods", got)
+		}
+	}
+}
