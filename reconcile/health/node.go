@@ -4,6 +4,7 @@ package health
 
 import (
 	"cmp"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -14,10 +15,11 @@ type Node struct {
 	Labels         map[string]string
 	Taints         []corev1.Taint
 	Ready          bool
-	NotReadyReason string // the kubelet's or the node controller's words; "" when Ready
-	Unschedulable  bool   // cordoned
-	Deleting       bool   // has a deletionTimestamp
-	Hold           string // the hold annotation's reason; "" when not held
+	Since          time.Time // when it last became Ready, or stopped being it; zero when not known
+	NotReadyReason string    // the kubelet's or the node controller's words; "" when Ready
+	Unschedulable  bool      // cordoned
+	Deleting       bool      // has a deletionTimestamp
+	Hold           string    // the hold annotation's reason; "" when not held
 }
 
 // NodeOf reads a Node object. Labels and Taints are shared with it.
@@ -36,6 +38,7 @@ func NodeOf(n *corev1.Node) Node {
 			continue
 		}
 		node.Ready = c.Status == corev1.ConditionTrue
+		node.Since = c.LastTransitionTime.Time
 		node.NotReadyReason = ""
 		if !node.Ready {
 			node.NotReadyReason = cmp.Or(joinWords(c.Reason, c.Message), "Ready is "+string(c.Status))

@@ -38,6 +38,7 @@ type Verdict struct {
 	Pod     *Pod      // the pod it is about; nil when there is none
 	Until   time.Time // when the state changes if nothing but time passes; zero when it does not
 	Message string    // what is wrong or awaited, in the words of whoever knows; "" when nothing is
+	Overdue bool      // the visit has failed; so it has when the State is Failed, or Unreachable for too long
 }
 
 // Classify says what state a node is in at the instant now.
@@ -46,16 +47,12 @@ type Verdict struct {
 // is known. A pod of the revision that is not going wins over all others; an
 // old pod object that lingers beside it changes nothing.
 func Classify(s Situation, now time.Time) Verdict {
-	visited := !s.Visit.Evicted.IsZero()
+	visited := s.visited()
 	switch p := s.Placement; {
 	case !p.ShouldContinue, !p.ShouldRun && len(s.Pods) == 0 && (s.Node.Ready || !visited):
 		return Verdict{State: NotWanted, Message: p.Reason}
 	case !s.Node.Ready:
-		pod := s.liveNew()
-		if pod == nil {
-			pod = s.liveOld()
-		}
-		return Verdict{State: Unreachable, Pod: pod, Message: s.Node.NotReadyReason}
+		return s.classifyUnreachable(now)
 	}
 	if pod := s.liveNew(); pod != nil {
 		return s.classifyNew(pod, now)
@@ -70,6 +67,34 @@ func Classify(s Situation, now time.Time) Verdict {
 		return s.classifyAbsent(now)
 	}
 	return Verdict{State: Missing, Message: "the DaemonSet controller has not created a pod"}
+}
+
+func (s *Situation) visited() bool { return !s.Visit.Evicted.IsZero() }
+
+// classifyUnreachable gives a node that stopped being Ready after our eviction
+// readyTimeout to come back: the new pod may be why. One that was not Ready
+// before is nobody's failure.
+func (s *Situation) classifyUnreachable(now time.Time) Verdict {
+	v := Verdict{State: Unreachable, Pod: s.liveNew(), Message: s.Node.NotReadyReason}
+	if v.Pod == nil {
+		v.Pod = s.liveOld()
+	}
+	if !s.visited() || (v.Pod != nil && v.Pod.Hash != s.DaemonSet.Revision) {
+		return v
+	}
+	v.Until = latest(s.Visit.Evicted, s.Node.Since).Add(s.ReadyTimeout)
+	if !now.Before(v.Until) {
+		v.Until, v.Overdue = time.Time{}, true
+		v.Message = joinWords(fmt.Sprintf("not Ready for %s since the eviction", shortDuration(s.ReadyTimeout)), v.Message)
+	}
+	return v
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // liveNew is the newest pod of the revision that is not going: a Failed one is
@@ -130,12 +155,13 @@ func (l Limits) MinReadyOf(d *DaemonSet) time.Duration {
 
 // classifyNew judges a pod of the revision. A Ready pod never fails: it settles
 // soon or stops being Ready. One that is not Ready has readyTimeout from its
-// creation or, when it had been Ready without us, from when it stopped.
+// creation or, when it had been Ready without us, from when it stopped; and
+// again from when its node has come back.
 func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
 	v := Verdict{State: Settling, Pod: p, Message: p.Problem.String()}
 	switch {
 	case p.terminal(), p.Problem.Fatal() && !p.Ready:
-		v.State = Failed
+		v.State, v.Overdue = Failed, true
 		return v
 	case p.Ready:
 		if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
@@ -145,7 +171,7 @@ func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
 	}
 	v.Until = s.deadline(p)
 	if !now.Before(v.Until) {
-		v.State, v.Until = Failed, time.Time{}
+		v.State, v.Until, v.Overdue = Failed, time.Time{}, true
 		v.Message = joinWords(fmt.Sprintf("not settled within %s", shortDuration(s.ReadyTimeout)), v.Message)
 	}
 	return v
@@ -154,12 +180,12 @@ func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
 func (s *Situation) deadline(p *Pod) time.Time {
 	from := p.Created
 	switch {
-	case s.Visit.Evicted.IsZero() && p.UnreadySince.After(from):
-		from = p.UnreadySince
+	case !s.visited():
+		from = latest(from, p.UnreadySince)
 	case !s.Visit.Replaced.IsZero():
 		from = s.Visit.Replaced // however often the pod was re-created since
 	}
-	return from.Add(s.ReadyTimeout)
+	return latest(from, s.Node.Since).Add(s.ReadyTimeout) // nothing happens on a node that is down
 }
 
 func (s *Situation) classifyOld(p *Pod, now time.Time) Verdict {
@@ -186,9 +212,9 @@ func (s *Situation) classifyGoing(p *Pod, now time.Time) Verdict {
 // is not known, so the wait covers the longest that it may have taken.
 func (s *Situation) classifyAbsent(now time.Time) Verdict {
 	wait := s.Visit.GracePeriod + s.TerminationTimeout + s.ReadyTimeout
-	v := Verdict{State: Replacing, Until: s.Visit.Evicted.Add(wait)}
+	v := Verdict{State: Replacing, Until: latest(s.Visit.Evicted, s.Node.Since).Add(wait)}
 	if !now.Before(v.Until) {
-		v.State, v.Until = Failed, time.Time{}
+		v.State, v.Until, v.Overdue = Failed, time.Time{}, true
 		v.Message = fmt.Sprintf("no new pod within %s of the eviction", shortDuration(wait))
 	}
 	return v

@@ -32,6 +32,8 @@ func TestClassify(t *testing.T) {
 	}
 	loops := func(p *Pod) { p.Ready, p.Problem = false, Problem{"CrashLoopBackOff", "x"} }
 	up, down := Node{Name: "n", Ready: true}, Node{Name: "n", NotReadyReason: "gone"}
+	back := Node{Name: "n", Ready: true, Since: ago(time.Minute)}
+	dead := func(since time.Duration) Node { return Node{Name: "n", Since: ago(since)} }
 	should, stay, leave := Placement{ShouldRun: true, ShouldContinue: true}, Placement{ShouldContinue: true, Reason: "taint"}, Placement{Reason: "selector"}
 	visited := Visit{Evicted: ago(2 * time.Minute), GracePeriod: 30 * time.Second}
 	long := Visit{Evicted: ago(15*time.Minute + 30*time.Second), GracePeriod: 30 * time.Second}
@@ -75,8 +77,14 @@ func TestClassify(t *testing.T) {
 		"not wanted, the pod is going to be":     {up, leave, []*Pod{pod("old", nil)}, visited, NotWanted, 0},
 		"may stay, is not there":                 {up, stay, nil, visited, NotWanted, 0},
 		"may stay, is there":                     {up, stay, []*Pod{pod("old", nil)}, Visit{}, Outdated, 0},
+		"node back, pod not Ready yet":           {back, should, []*Pod{pod("new", func(p *Pod) { p.Ready, p.UnreadySince = false, ago(time.Hour) })}, Visit{}, Settling, 9 * time.Minute},
+		"node back, in a visit":                  {back, should, []*Pod{pod("new", unready(time.Hour))}, replaced(time.Hour), Settling, 9 * time.Minute},
+		"node back, no pod yet":                  {back, should, nil, long, Replacing, 14*time.Minute + 30*time.Second},
+		"node down since our eviction":           {dead(time.Minute), stay, nil, visited, Unreachable, 9 * time.Minute},
+		"node down for readyTimeout since it":    {dead(10 * time.Minute), stay, nil, long, Unreachable, 0},
+		"node down, our eviction was never sent": {dead(time.Minute), should, []*Pod{pod("old", nil)}, visited, Unreachable, 0},
 		"node down":                              {down, should, []*Pod{pod("new", nil)}, Visit{}, Unreachable, 0},
-		"node down, tainted, pod gone, visited":  {down, stay, nil, visited, Unreachable, 0},
+		"node down, tainted, pod gone, visited":  {down, stay, nil, visited, Unreachable, 8 * time.Minute},
 		"node down, tainted, no pod, never ours": {down, stay, nil, Visit{}, NotWanted, 0},
 	}
 	limits := Limits{MinReady: 10 * time.Second, ReadyTimeout: 10 * time.Minute, TerminationTimeout: 5 * time.Minute}
@@ -87,6 +95,9 @@ func TestClassify(t *testing.T) {
 			got := Classify(Situation{Node: &tt.node, DaemonSet: &ds, Placement: tt.placement, Pods: tt.pods, Visit: tt.visit, Limits: limits}, at)
 			if got.State != tt.want {
 				t.Errorf("got %s (%s), want %s", got.State, got.Message, tt.want)
+			}
+			if late := tt.node.Since.Equal(ago(10*time.Minute)) || tt.want == Failed; got.Overdue != late {
+				t.Errorf("overdue %v, want %v", got.Overdue, late)
 			}
 			switch want := at.Add(tt.until); {
 			case tt.until == 0 && !got.Until.IsZero():

@@ -10,7 +10,7 @@ import (
 
 // noteFailure remembers a failed node until it is known whether it counts.
 func (t *tour) noteFailure(place int, step *Step, d *daemonSet, v health.Verdict, node string) {
-	if v.State != health.Failed || d.Revision == "" || !d.RevisionObserved {
+	if !v.Overdue || d.Revision == "" || !d.RevisionObserved {
 		return
 	}
 	t.broken = append(t.broken, brokenNode{place: place, visited: step != nil, Failure: Failure{

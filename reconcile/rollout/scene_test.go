@@ -190,15 +190,21 @@ func (s *scene) readDaemonSet(w []string) {
 	s.observed.Ledger.Governed[d.Name.String()] = governed
 }
 
-// readNode reads "node NAME [DAEMONSET=POD+POD]... [notready] [deleting]
-// [hold=WHY] [taint=KEY:EFFECT] [label=KEY=VALUE]"; see readPod.
+// readNode reads "node NAME [DAEMONSET=POD+POD]... [notready=AGE] [ready=AGE]
+// [deleting] [hold=WHY] [taint=KEY:EFFECT] [label=KEY=VALUE]"; see readPod.
 func (s *scene) readNode(w []string) {
 	s.t.Helper()
 	n := health.Node{Name: w[1], Ready: true, Labels: map[string]string{}}
 	for _, word := range w[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
-		case "notready":
-			n.Ready, n.NotReadyReason = false, "kubelet stopped posting node status"
+		case "notready", "ready":
+			n.Ready = key == "ready"
+			if !n.Ready {
+				n.NotReadyReason = "kubelet stopped posting node status"
+			}
+			if value != "" {
+				n.Since = s.now.Add(-age(s.t, value))
+			}
 		case "deleting":
 			n.Deleting = true
 		case "hold":

@@ -28,6 +28,7 @@ type world struct {
 type worldNode struct {
 	name  string
 	down  bool
+	since time.Time
 	hold  bool
 	taint bool
 	gpu   bool
@@ -107,7 +108,7 @@ func (w *world) setDown(n *worldNode, down bool) {
 			p.unready, p.started = w.now, w.now
 		}
 	}
-	n.down = down
+	n.down, n.since = down, w.now
 }
 
 // change gives a DaemonSet a new template.
@@ -190,7 +191,7 @@ func (w *world) evict(d Decision) bool {
 func (w *world) observe(ledger Ledger) Observed {
 	o := Observed{Ledger: ledger, Commit: "c"}
 	for _, n := range w.sortedNodes() {
-		node := health.Node{Name: n.name, Ready: !n.down, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu)}}
+		node := health.Node{Name: n.name, Ready: !n.down, Since: n.since, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu)}}
 		if n.hold {
 			node.Hold = "held"
 		}
