@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,20 +88,20 @@ func (b *batch) carryOut(ctx context.Context, d inventory.Decision, one func(con
 	if ctx.Err() != nil {
 		return failure(d.ID, context.Cause(ctx))
 	}
-	start := time.Now()
+	start := b.cluster.clock()
 	o := one(ctx, d)
-	o.Took = time.Since(start)
+	o.Took = b.cluster.clock().Sub(start)
 	return o
 }
 
 // settle replaces an outcome if what was applied does not become usable.
 func (b *batch) settle(ctx context.Context, d inventory.Decision, o *inventory.Outcome, settle func(context.Context, inventory.Decision) inventory.Outcome) {
-	start := time.Now()
+	start := b.cluster.clock()
 	after := settle(ctx, d)
 	if !done(after.Result) {
 		*o = after
 	}
-	o.Took += time.Since(start)
+	o.Took += b.cluster.clock().Sub(start)
 }
 
 // done reports whether what depends on an object with this result may go on.

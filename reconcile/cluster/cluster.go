@@ -29,6 +29,10 @@ type Options struct {
 	Instance inventory.Instance
 	Log      *slog.Logger // discards if nil
 
+	// Now is the clock. Without one, outcomes do not say how long they took,
+	// and answers that count for a while only are asked for each time.
+	Now func() time.Time
+
 	// ForceConflicts takes fields that other managers hold, instead of
 	// reporting them.
 	ForceConflicts bool
@@ -71,14 +75,14 @@ type Cluster struct {
 	running sync.WaitGroup
 	feeds   feeds
 
-	mu           sync.Mutex // guards what follows
-	kinds        map[schema.GroupKind]*feed[*live]
-	known        map[inventory.ID]known
-	found        map[inventory.ID]*live   // as the last Inspect saw them
-	glimpses     map[inventory.ID]glimpse // of what no watch sees
-	cargoes      map[inventory.ID]cargo
-	prepared     map[*unstructured.Unstructured]prepared
-	rediscovered time.Time
+	mu          sync.Mutex // guards what follows
+	kinds       map[schema.GroupKind]*feed[*live]
+	known       map[inventory.ID]known
+	found       map[inventory.ID]*live   // as the last Inspect saw them
+	glimpses    map[inventory.ID]glimpse // of what no watch sees
+	cargoes     map[inventory.ID]cargo
+	prepared    map[*unstructured.Unstructured]prepared
+	rediscovery time.Time // not before
 }
 
 // New returns a Cluster that talks to the API server of a config. It sends
@@ -136,6 +140,28 @@ func (c *Cluster) Wait() { c.running.Wait() }
 // Changed receives when something that matters has moved since the last
 // receive, however much it was.
 func (c *Cluster) Changed() <-chan struct{} { return c.changed }
+
+// clock is the present, or the zero time without a clock.
+func (c *Cluster) clock() time.Time {
+	if c.opts.Now == nil {
+		return time.Time{}
+	}
+	return c.opts.Now()
+}
+
+// deadline is the end of something that counts for a while; zero, and over at
+// once, without a clock.
+func (c *Cluster) deadline(holds time.Duration) time.Time {
+	if c.opts.Now == nil {
+		return time.Time{}
+	}
+	return c.opts.Now().Add(holds)
+}
+
+// over reports whether a deadline has passed.
+func (c *Cluster) over(deadline time.Time) bool {
+	return deadline.IsZero() || !c.clock().Before(deadline)
+}
 
 func (c *Cluster) notify() {
 	select {

@@ -52,7 +52,7 @@ func (w *world) newCluster(t testing.TB, opts cluster.Options) *cluster.Cluster 
 	t.Helper()
 	config := rest.CopyConfig(w.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return transport{w.requests, next} })
-	opts.Instance = w.instance
+	opts.Instance, opts.Now = w.instance, time.Now
 	c, err := cluster.New(config, opts)
 	if err != nil {
 		t.Fatal(err)

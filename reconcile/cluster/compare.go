@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +96,7 @@ func (c *Cluster) refusedDryRun(ctx context.Context, change inventory.Change, ha
 	if err != nil {
 		return change, err
 	}
-	return change, c.learn(change.ID, known{hash: hash, change: change, until: time.Now().Add(errorHolds)}, change.Live)
+	return change, c.learn(change.ID, known{hash: hash, change: change, until: c.deadline(errorHolds)}, change.Live)
 }
 
 // noDryRun recognises the answer that an admission webhook with side effects

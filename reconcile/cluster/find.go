@@ -81,7 +81,7 @@ func (c *Cluster) find(ctx context.Context, targets []target) (map[inventory.ID]
 func (c *Cluster) glimpse(targets []target, list map[inventory.ID]*live, events int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until := time.Now().Add(glimpseHolds)
+	until := c.deadline(glimpseHolds)
 	for _, t := range targets {
 		c.glimpses[t.id] = glimpse{live: list[t.id], events: events, until: until}
 	}
@@ -111,7 +111,7 @@ func (c *Cluster) watched(t target) (l *live, known bool) {
 	if l, ok := f.get(t.namespace(), t.id.Name); ok {
 		return l, true
 	}
-	if glimpsed && g.events == f.events.Load() && time.Now().Before(g.until) {
+	if glimpsed && g.events == f.events.Load() && !c.over(g.until) {
 		return g.live, true
 	}
 	return nil, false

@@ -29,7 +29,7 @@ func (c *Cluster) Inspect(ctx context.Context, objects []*unstructured.Unstructu
 
 // InspectFully is Inspect without any memory: every object is dry-run, and
 // every change carries Live, if there is one, and Merged, if the API server can
-// tell. It is for people who want to see the difference.
+// tell. It is for people who want to see the difference; Secrets are not masked.
 func (c *Cluster) InspectFully(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
 	return c.inspect(ctx, objects, c.inspectFully)
 }
@@ -177,7 +177,7 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 	}
 	k, ok := c.knowledge(s.id)
 	sameContent := ok && k.hash == s.hash
-	if sameContent && k.holds(s.live, s.id) {
+	if sameContent && k.holds(s.live, s.id) && (k.change.Err == nil || !c.over(k.until)) {
 		remembered := k.change
 		remembered.Object = s.object
 		return remembered, nil

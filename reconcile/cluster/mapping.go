@@ -79,10 +79,10 @@ func (c *Cluster) locate(kind schema.GroupKind, version string) (*meta.RESTMappi
 func (c *Cluster) rediscover() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.rediscovered) < rediscovery {
+	if !c.over(c.rediscovery) {
 		return false
 	}
-	c.rediscovered = time.Now()
+	c.rediscovery = c.deadline(rediscovery)
 	c.mapper.Reset()
 	return true
 }

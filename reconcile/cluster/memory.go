@@ -26,7 +26,7 @@ type known struct {
 	// change is the result of the comparison; its kind is None after an apply.
 	change inventory.Change
 	// until is when an error in the change no longer counts: it may come from
-	// something else than the two objects. Zero if there is none.
+	// something else than the two objects.
 	until time.Time
 }
 
@@ -36,7 +36,7 @@ const errorHolds = 30 * time.Second
 // holds reports whether the live object is still as it was. A watch that has
 // not caught up with our own write shows an older object: that is no change.
 func (k known) holds(l *live, id inventory.ID) bool {
-	if k.uid != l.uid || !k.until.IsZero() && time.Now().After(k.until) {
+	if k.uid != l.uid {
 		return false
 	}
 	if k.resourceVersion == l.resourceVersion {

@@ -86,7 +86,7 @@ func (c *Cluster) cargo(ctx context.Context, id inventory.ID) cargo {
 	c.mu.Lock()
 	f, ok := c.cargoes[id]
 	c.mu.Unlock()
-	if ok && time.Now().Before(f.until) {
+	if ok && !c.over(f.until) {
 		return f
 	}
 	f = cargo{}
@@ -95,7 +95,7 @@ func (c *Cluster) cargo(ctx context.Context, id inventory.ID) cargo {
 	} else {
 		f.defines, f.foreign, f.err = c.foreignOf(ctx, id.Name)
 	}
-	f.until = time.Now().Add(cargoHolds)
+	f.until = c.deadline(cargoHolds)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if delete(c.cargoes, id); f.err != nil || len(f.foreign) > 0 {
