@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,16 +41,13 @@ func newAgentCommand(g *globals) *cobra.Command {
 nodes while a window is open. One process of an instance acts at a time: the one
 that holds the Lease.`,
 		Example: "  lamplighter agent --git https://git.example.com/platform/fleet --ref main --path clusters/prod",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.validate("text"); err != nil {
-				return err
-			}
 			cfg, err := f.config(g)
 			if err != nil {
 				return err
 			}
-			klog.SetSlogLogger(cfg.Log)
+			klog.SetSlogLogger(newLogger(g.streams.Err, f.logFormat, slog.LevelInfo))
 			a, err := agent.New(cfg)
 			if err != nil {
 				return err
@@ -63,7 +61,7 @@ that holds the Lease.`,
 
 func (f *agentFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.git, "git", "", "URL of the fleet repository (https, http or file)")
+	flags.StringVar(&f.git, "git", "", "URL of the fleet repository: https, http or file (required)")
 	flags.StringVar(&f.ref, "ref", "main", "branch to follow")
 	flags.StringVar(&f.path, "path", ".", "kustomize root inside the repository")
 	flags.DurationVar(&f.interval, "interval", time.Minute, "how often the remote is asked for a new commit")
@@ -76,10 +74,15 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	flags.BoolVar(&f.allowPrune, "allow-prune", false, "let a commit remove more than half of the objects")
-	cobra.CheckErr(cmd.MarkFlagRequired("git"))
 }
 
 func (f *agentFlags) config(g *globals) (agent.Config, error) {
+	if g.output != formatText {
+		return agent.Config{}, fmt.Errorf("-o %s: the agent prints no answer, --log-format sets the format of its log", g.output)
+	}
+	if f.git == "" {
+		return agent.Config{}, hint(errors.New("--git is missing: name the fleet repository"), "lamplighter agent --git https://git.example.com/platform/fleet --path clusters/prod")
+	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return agent.Config{}, fmt.Errorf("--log-format %q: use text or json", f.logFormat)
 	}

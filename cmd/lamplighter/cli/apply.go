@@ -19,7 +19,6 @@ import (
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/agent"
-	"lamplighter.dev/reconcile/rollout"
 )
 
 type applyFlags struct {
@@ -37,12 +36,10 @@ func newApplyCommand(g *globals) *cobra.Command {
 		Long: `Run one pass: apply what changed, prune what is gone, and evict the pods that may be
 evicted now. Windows, budgets and guards hold as they do for the agent. Exit code
 1 if something failed.`,
-		Example: "  lamplighter apply . --path clusters/prod --yes",
-		Args:    maxOneDir,
+		Example:           "  lamplighter apply . --path clusters/prod --yes",
+		Args:              maxOneDir,
+		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate("text", "json"); err != nil {
-				return err
-			}
 			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
 			if err != nil {
 				return err
@@ -93,14 +90,20 @@ func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fle
 	if err != nil {
 		return err
 	}
-	if err := printAnswer(g, show.Outcomes(report), show.WriteOutcomes); err != nil {
+	applied := show.NewApplied(report)
+	if err := printAnswer(g, applied, show.WriteApplied); err != nil {
 		return err
 	}
-	if failed(report) {
+	if applied.HasConflict() {
+		fmt.Fprintln(g.streams.Err, conflictHint)
+	}
+	if applied.Failed() {
 		return exitCode(exitSignal)
 	}
 	return nil
 }
+
+const conflictHint = "hint: drop the field from Git, or take it with lamplighter apply --force-conflicts"
 
 // agree shows the plan and asks, unless --yes was given.
 func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src reconcile.Source) (bool, error) {
@@ -115,10 +118,10 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	if err := show.WritePlan(g.streams.Err, plan); err != nil {
 		return false, err
 	}
-	if f.yes {
+	if f.yes || !show.Touches(plan) {
 		return true, nil
 	}
-	fmt.Fprint(g.streams.Err, "Apply? [y/N] ")
+	fmt.Fprintf(g.streams.Err, "Apply to %s? [y/N] ", c.config.Host)
 	line, err := bufio.NewReader(g.streams.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read the answer: %w", err)
@@ -126,8 +129,10 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return true, nil
+	case "":
+		fmt.Fprintln(g.streams.Err)
 	}
-	fmt.Fprintln(g.streams.Err, "nothing was changed")
+	fmt.Fprintln(g.streams.Err, "nothing was changed; --yes applies without asking")
 	return false, exitCode(exitSignal)
 }
 
@@ -143,20 +148,4 @@ func ensureNamespace(ctx context.Context, c *connection) error {
 		return nil // it is there, and we may not create any
 	}
 	return fmt.Errorf("namespace %s: %w", c.instance.Namespace, err)
-}
-
-// failed says that something was tried, or had to be refused, and did not work.
-func failed(report reconcile.Report) bool {
-	for _, o := range report.Outcomes {
-		switch o.Result {
-		case inventory.ResultConflict, inventory.ResultRefused, inventory.ResultSkipped, inventory.ResultFailed:
-			return true
-		}
-	}
-	for _, a := range report.Attempts {
-		if a.Result == rollout.Errored {
-			return true
-		}
-	}
-	return false
 }

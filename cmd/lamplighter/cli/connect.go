@@ -4,7 +4,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -16,8 +18,13 @@ import (
 	"lamplighter.dev/reconcile/cluster"
 )
 
-// connectTimeout bounds how long a one-shot command waits to see the cluster.
-const connectTimeout = 30 * time.Second
+const (
+	// reachTimeout bounds how long a one-shot command waits for the API server to
+	// answer at all.
+	reachTimeout = 10 * time.Second
+	// readTimeout bounds how long it then takes to read a cluster, however large.
+	readTimeout = 5 * time.Minute
+)
 
 // connection is one instance on one API server, as a one-shot command sees it.
 type connection struct {
@@ -53,7 +60,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	if err != nil {
 		return nil, err
 	}
-	if err := c.cluster.Start(ctx); err != nil {
+	if err := c.start(ctx); err != nil {
 		return nil, fmt.Errorf("read the cluster: %w", err)
 	}
 	var view reconcile.Cluster = c.cluster
@@ -70,12 +77,27 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	return c, nil
 }
 
+// start returns when the cluster has been read. Its watches go on until ctx is
+// done.
+func (c *connection) start(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(readTimeout, func() { cancel(fmt.Errorf("gave up after %s", readTimeout)) })
+	defer late.Stop()
+	return c.cluster.Start(ctx)
+}
+
 // reachable asks the API server for its version, so that one that is down is
 // one clear line and not a long silence.
 func reachable(ctx context.Context, clientset kubernetes.Interface, host string) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	if err := clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error(); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", reachTimeout)
+		}
+		if request, ok := errors.AsType[*url.Error](err); ok {
+			err = request.Err // the URL is the host's
+		}
 		return hint(fmt.Errorf("API server %s: %w", host, err), "is the cluster up, and is it the one that --kubeconfig and --context name?")
 	}
 	return nil

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -23,12 +24,10 @@ func newDiffCommand(g *globals) *cobra.Command {
 		Long: `Show what applying a working tree would change, by a server-side dry run, and what
 is held back or guarded, and why. Exit code 0 for no differences, 1 for some, 2
 for an error. Nothing is changed.`,
-		Example: "  lamplighter diff . --path clusters/prod --context prod",
-		Args:    maxOneDir,
+		Example:           "  lamplighter diff . --path clusters/prod --context prod",
+		Args:              maxOneDir,
+		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate("text", "json"); err != nil {
-				return err
-			}
 			fleet, err := readFleet(cmd.Context(), g, dirArg(args), path)
 			if err != nil {
 				return err
@@ -39,17 +38,20 @@ for an error. Nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			diffs, err := diffNow(ctx, c, fleet)
+			diff, err := diffNow(ctx, c, fleet)
 			if err != nil {
 				return err
 			}
-			err = printAnswer(g, diffs, func(w io.Writer, diffs []show.ObjectDiff) error {
-				return show.Diff(w, diffs, show.Options{Color: g.colored()})
+			err = printAnswer(g, diff, func(w io.Writer, d show.Diff) error {
+				return show.WriteDiff(w, d, show.Options{Color: g.colored()})
 			})
-			if err == nil && len(diffs) > 0 {
-				err = exitCode(exitSignal)
+			if err != nil || len(diff.Objects) == 0 {
+				return err
 			}
-			return err
+			if diff.HasConflict() {
+				fmt.Fprintln(g.streams.Err, conflictHint)
+			}
+			return exitCode(exitSignal)
 		},
 	}
 	cmd.Flags().StringVar(&path, "path", ".", "kustomize root inside the working tree")
@@ -57,14 +59,14 @@ for an error. Nothing is changed.`,
 	return cmd
 }
 
-func diffNow(ctx context.Context, c *connection, fleet *reconcile.Fleet) ([]show.ObjectDiff, error) {
+func diffNow(ctx context.Context, c *connection, fleet *reconcile.Fleet) (show.Diff, error) {
 	obs, err := c.reconciler.Observe(ctx, reconcile.Source{Fleet: fleet})
 	if err != nil {
-		return nil, err
+		return show.Diff{}, err
 	}
 	plan, err := reconcile.New(obs, now())
 	if err != nil {
-		return nil, err
+		return show.Diff{}, err
 	}
-	return show.Diffs(plan.Objects, obs.Changes)
+	return show.NewDiff(plan.Objects, obs.Changes)
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,7 +11,6 @@ import (
 	"regexp"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,50 +29,56 @@ type globals struct {
 	verbose    bool
 }
 
-func (g *globals) register(flags *pflag.FlagSet) {
+func (g *globals) register(root *cobra.Command) {
+	flags := root.PersistentFlags()
 	flags.StringVar(&g.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, then ~/.kube/config, then in-cluster)")
 	flags.StringVar(&g.context, "context", "", "kubeconfig context")
 	flags.StringVarP(&g.namespace, "namespace", "n", "lamplighter-system", "namespace of the instance's own objects")
 	flags.StringVar(&g.name, "name", "lamplighter", "name of the instance")
-	flags.StringVarP(&g.output, "output", "o", "text", "output format: text, json or yaml")
+	flags.StringVarP(&g.output, "output", "o", formatText, "output format: text, json or yaml")
 	flags.StringVar(&g.color, "color", "auto", "color: auto, always or never")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "log what is done and decided, on standard error")
+	complete := func(flag string, values ...string) {
+		cobra.CheckErr(root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
+	}
+	complete("output", formatText, formatJSON, formatYAML)
+	complete("color", "auto", "always", "never")
+	complete("context")
+	complete("namespace")
+	complete("name")
 }
 
-var instanceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$`)
+// The output formats.
+const (
+	formatText = "text"
+	formatJSON = "json"
+	formatYAML = "yaml"
+)
 
-// validate checks the flags that more than one command reads. It lists the
-// formats the command has.
-func (g *globals) validate(formats ...string) error {
+var (
+	instanceName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$`)
+	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
+
+// validate checks the flags that more than one command reads.
+func (g *globals) validate() error {
 	if !instanceName.MatchString(g.name) {
 		return fmt.Errorf("--name %q: use at most 42 lower-case letters, digits and dashes", g.name)
+	}
+	if !namespaceName.MatchString(g.namespace) {
+		return fmt.Errorf("--namespace %q: use at most 63 lower-case letters, digits and dashes", g.namespace)
 	}
 	switch g.color {
 	case "auto", "always", "never":
 	default:
 		return fmt.Errorf("--color %q: use auto, always or never", g.color)
 	}
-	for _, f := range formats {
-		if g.output == f {
-			return nil
-		}
+	switch g.output {
+	case formatText, formatJSON, formatYAML:
+		return nil
+	default:
+		return fmt.Errorf("-o %q: use text, json or yaml", g.output)
 	}
-	return fmt.Errorf("-o %q: this command has %s", g.output, orList(formats))
-}
-
-func orList(words []string) string {
-	out := ""
-	for i, w := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			out += " and "
-		default:
-			out += ", "
-		}
-		out += w
-	}
-	return out
 }
 
 // colored answers whether the output may carry color.
@@ -93,7 +99,10 @@ func (g *globals) config() (*rest.Config, error) {
 	rules.ExplicitPath = g.kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: g.context}
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if err != nil {
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, hint(errors.New("kubeconfig: there is none"), "name a cluster with --kubeconfig and --context")
+	case err != nil:
 		return nil, hint(fmt.Errorf("kubeconfig: %w", err), "name a cluster with --kubeconfig and --context")
 	}
 	cfg.UserAgent = "lamplighter/" + version()
@@ -109,25 +118,20 @@ func (g *globals) logger() *slog.Logger {
 	return newLogger(g.streams.Err, "text", level)
 }
 
+// libraryLogger is where Kubernetes' libraries log. What matters to the user
+// of a one-shot command comes as its error, so only -v shows the rest, and not
+// what is of use to the libraries' own developers.
+func (g *globals) libraryLogger() *slog.Logger {
+	if !g.verbose {
+		return slog.New(slog.DiscardHandler)
+	}
+	return newLogger(g.streams.Err, "text", slog.LevelInfo)
+}
+
 func newLogger(w io.Writer, format string, level slog.Level) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))
-}
-
-// dirArg is the working tree a command reads: its argument, or here.
-func dirArg(args []string) string {
-	if len(args) == 0 {
-		return "."
-	}
-	return args[0]
-}
-
-func maxOneDir(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return hint(fmt.Errorf("%s takes one directory, got %d arguments", cmd.Name(), len(args)), "%s --help shows the usage", cmd.CommandPath())
-	}
-	return nil
 }

@@ -4,7 +4,7 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/render"
@@ -23,7 +24,10 @@ import (
 func openTree(dir string) (fs.FS, func() error, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("working tree: %w", err)
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			err = cause.Err
+		}
+		return nil, nil, fmt.Errorf("working tree %s: %w", dir, err)
 	}
 	return root.FS(), root.Close, nil
 }
@@ -58,14 +62,14 @@ func newRenderCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "render [DIR]",
 		Short: "Print the objects a working tree renders to, in apply order",
+		Long: `Print the objects a working tree renders to, in the order in which an empty
+cluster would receive them. Only files inside the working tree are read, and no
+cluster is asked. Text is YAML, ready for kubectl.`,
 		Example: `  lamplighter render . --path clusters/prod
   lamplighter render . --path clusters/prod --policies`,
-		Args: maxOneDir,
+		Args:              maxOneDir,
+		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g.output = yamlUnlessSet(cmd, g.output)
-			if err := g.validate("yaml", "json"); err != nil {
-				return err
-			}
 			objects, err := renderObjects(cmd.Context(), dirArg(args), path, policies)
 			if err != nil {
 				return err
@@ -128,23 +132,15 @@ func unwrap(objects []render.Object) []*unstructured.Unstructured {
 	return out
 }
 
-// yamlUnlessSet makes YAML the format of a command that prints objects.
-func yamlUnlessSet(cmd *cobra.Command, format string) string {
-	if !cmd.Flags().Changed("output") {
-		return "yaml"
-	}
-	return format
-}
-
+// printObjects writes YAML documents, which is the text that people write, or a
+// JSON list as kubectl has it.
 func printObjects(w io.Writer, format string, objects []*unstructured.Unstructured) error {
-	if format == "json" {
+	if format == formatJSON {
 		items := make([]any, 0, len(objects))
 		for _, o := range objects {
 			items = append(items, o.Object)
 		}
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+		return show.JSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	}
 	for i, o := range objects {
 		data, err := yaml.Marshal(o.Object)

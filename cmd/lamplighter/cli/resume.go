@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/inventory/store"
 	"lamplighter.dev/reconcile"
@@ -25,11 +28,9 @@ func newResumeCommand(g *globals) *cobra.Command {
 		Short: "Acknowledge a policy's failures, so that a halted policy goes on",
 		Long: `Acknowledge the failures on record for a policy. A policy that was halted by them
 goes on; a node that is still broken keeps its slot until it is well.`,
-		Args: cobra.ExactArgs(1),
+		Example: "  lamplighter resume network",
+		Args:    onePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate("text"); err != nil {
-				return err
-			}
 			config, err := g.config()
 			if err != nil {
 				return err
@@ -51,8 +52,7 @@ goes on; a node that is still broken keeps its slot until it is well.`,
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(g.streams.Out, "policy %s: %d failures acknowledged\n", args[0], acknowledged)
-				return err
+				return printAnswer(g, show.Resumed{Policy: args[0], Acknowledged: acknowledged}, show.WriteResumed)
 			}
 			return hint(fmt.Errorf("policy %s: the ledger keeps changing", args[0]), "try again")
 		},
@@ -64,19 +64,35 @@ func resume(ctx context.Context, states reconcile.Store, policy string) (acknowl
 	if err != nil {
 		return 0, err
 	}
-	known := false
-	for _, g := range state.Ledger.Governed {
-		known = known || g.Policy == policy
+	known := knownPolicies(state)
+	if !slices.Contains(known, policy) {
+		err := fmt.Errorf("policy %s: this instance knows no such policy", policy)
+		if len(known) == 0 {
+			return 0, hint(err, "it knows none: is it another --namespace or --name?")
+		}
+		return 0, hint(err, "it knows %s", strings.Join(known, ", "))
 	}
 	for _, f := range state.Ledger.Failures {
 		if f.Policy == policy && !f.Acknowledged {
 			acknowledged++
 		}
-		known = known || f.Policy == policy
-	}
-	if !known {
-		return 0, hint(fmt.Errorf("policy %s: this instance knows no such policy", policy), "lamplighter status -o json lists them")
 	}
 	state.Ledger = state.Ledger.Resume(policy)
 	return acknowledged, states.Save(ctx, state)
+}
+
+// knownPolicies are those that govern a DaemonSet or have a failure on record,
+// sorted.
+func knownPolicies(state reconcile.State) []string {
+	var known []string
+	for _, g := range state.Ledger.Governed {
+		if g.Policy != "" {
+			known = append(known, g.Policy)
+		}
+	}
+	for _, f := range state.Ledger.Failures {
+		known = append(known, f.Policy)
+	}
+	slices.Sort(known)
+	return slices.Compact(known)
 }

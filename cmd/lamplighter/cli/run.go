@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
-	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
+	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(s.Err, "lamplighter: %s\n", strings.TrimRight(line, "\n"))
 	}
 	if h, ok := errors.AsType[hintError](err); ok {
@@ -75,7 +74,6 @@ func Run(ctx context.Context, args []string, s Streams) int {
 // NewCommand is the whole command tree. The reference pages are made from it.
 func NewCommand(s Streams) *cobra.Command {
 	g := &globals{streams: s}
-	klog.SetSlogLogger(newLogger(s.Err, "text", slog.LevelWarn))
 	root := &cobra.Command{
 		Use:   "lamplighter COMMAND [DIR]",
 		Short: "GitOps for what runs on every Kubernetes node",
@@ -84,8 +82,12 @@ kustomize, applies them with server-side apply, and takes node after node to the
 new version inside the maintenance windows that the same repository lists.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          oneCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			klog.SetSlogLogger(g.libraryLogger())
+			return g.validate()
+		},
 	}
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -93,7 +95,8 @@ new version inside the maintenance windows that the same repository lists.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return hint(err, "%s --help lists the flags", cmd.CommandPath())
 	})
-	g.register(root.PersistentFlags())
+	root.SetUsageTemplate(oneUsageLine(root.UsageTemplate()))
+	g.register(root)
 	root.AddCommand(
 		newRenderCommand(g),
 		newWindowsCommand(g),
@@ -105,4 +108,11 @@ new version inside the maintenance windows that the same repository lists.`,
 		newVersionCommand(g),
 	)
 	return root
+}
+
+// oneUsageLine drops the second usage line of a command that has both a usage
+// of its own and subcommands.
+func oneUsageLine(template string) string {
+	const own, sub = "{{end}}{{if .HasAvailableSubCommands}}\n  {{.CommandPath}}", "{{else if .HasAvailableSubCommands}}\n  {{.CommandPath}}"
+	return strings.Replace(template, own, sub, 1)
 }

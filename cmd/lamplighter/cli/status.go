@@ -26,11 +26,11 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Long: `Show how far each DaemonSet is. Counts come from the pods; what is decided of each
 node comes from the agent's own planner. Exit code 1 if something failed, is
 halted, or if the newest commit is not in force.`,
-		Args: cobra.NoArgs,
+		Example: `  lamplighter status
+  lamplighter status --nodes --watch
+  lamplighter status -o json | jq .policies`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.validate("text", "json"); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			c, err := connect(ctx, g, connectOptions{})
@@ -46,6 +46,9 @@ halted, or if the newest commit is not in force.`,
 			}
 			if err := printAnswer(g, status, statusWriter(nodes)); err != nil {
 				return err
+			}
+			if !status.Installed() {
+				fmt.Fprintln(g.streams.Err, "hint: lamplighter apply or lamplighter agent begins; or is it another --namespace, --name or --context?")
 			}
 			if status.Bad() {
 				return exitCode(exitSignal)
@@ -101,7 +104,7 @@ func watchStatus(ctx context.Context, g *globals, c *connection, nodes bool) err
 		}
 		if !bytes.Equal(text.Bytes(), last) {
 			last = text.Bytes()
-			if _, err := fmt.Fprintf(g.streams.Out, "%s%s\n", clear, last); err != nil {
+			if _, err := fmt.Fprintf(g.streams.Out, "%s%s%s", clear, last, separator(g.output)); err != nil {
 				return err
 			}
 		}
@@ -111,6 +114,15 @@ func watchStatus(ctx context.Context, g *globals, c *connection, nodes bool) err
 		case <-time.After(watchInterval):
 		}
 	}
+}
+
+// separator comes after each answer of several: an empty line, or what a reader
+// of the format takes for one.
+func separator(format string) string {
+	if format == formatYAML {
+		return "---\n"
+	}
+	return "\n"
 }
 
 func ignoreDone(ctx context.Context, err error) error {

@@ -3,12 +3,12 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"lamplighter.dev/cmd/lamplighter/show"
 )
 
 // stamp is set by the linker to the release's version.
@@ -43,19 +43,11 @@ func newVersionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of this binary and of what it renders with",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			if err := g.validate("text", "json"); err != nil {
-				return err
-			}
-			kustomize := dependencyVersion("sigs.k8s.io/kustomize/api")
-			if g.output == "json" {
-				return json.NewEncoder(g.streams.Out).Encode(map[string]string{
-					"version": version(), "go": runtime.Version(), "kustomize": kustomize,
-				})
-			}
-			_, err := fmt.Fprintf(g.streams.Out, "lamplighter %s (%s, kustomize %s)\n", version(), runtime.Version(), kustomize)
-			return err
+			return printAnswer(g, show.Version{
+				Version: version(), Go: runtime.Version(), Kustomize: dependencyVersion("sigs.k8s.io/kustomize/api"),
+			}, show.WriteVersion)
 		},
 	}
 }

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,16 +20,17 @@ func newWindowsCommand(g *globals) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "windows [DIR]",
-		Short: "Show when the policies' windows open next, or whether they are open at an instant",
+		Short: "Show when nodes may be visited: the next openings, or the state at an instant",
+		Long: `Show when each policy's windows open next, freezes cut out, or with --at whether
+they are open at an instant, why, and until when. Only the working tree is read.
+Times are those of the window's zone, with their offset.`,
 		Example: `  lamplighter windows . --path clusters/prod --for 336h
   lamplighter windows . --path clusters/prod --at 2026-12-24T23:00:00+01:00`,
-		Args: maxOneDir,
+		Args:              maxOneDir,
+		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate("text", "json"); err != nil {
-				return err
-			}
 			if len(at) > 0 && (cmd.Flags().Changed("from") || cmd.Flags().Changed("for")) {
-				return errors.New("--at: ask for instants, or for openings with --from and --for, not both")
+				return usage(cmd, "--at asks for instants, --from and --for ask for openings: use one or the other")
 			}
 			instants, start, err := parseInstants(at, from)
 			if err != nil {
@@ -44,9 +44,9 @@ func newWindowsCommand(g *globals) *cobra.Command {
 				return err
 			}
 			if len(instants) > 0 {
-				return printAnswer(g, show.Instants(fleet.Policies, instants), show.WriteInstants)
+				return printAnswer(g, show.NewInstants(fleet.Policies, instants), show.WriteInstants)
 			}
-			return printAnswer(g, show.Openings(fleet.Policies, start, start.Add(length)), show.WriteOpenings)
+			return printAnswer(g, show.NewOpenings(fleet.Policies, start, start.Add(length)), show.WriteOpenings)
 		},
 	}
 	cmd.Flags().StringVar(&path, "path", ".", "kustomize root inside the working tree")

@@ -5,6 +5,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
@@ -22,18 +23,30 @@ type ObjectDiff struct {
 	Until   string `json:"until,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Diff is a unified diff of the live object and what applying would make of
-	// it, Secret values masked. It is empty for what is only deleted.
+	// it, Secret values masked. It is empty for what is only deleted, and for
+	// what another inventory owns.
 	Diff string `json:"diff,omitempty"`
 }
 
-// Diffs are the objects that differ from Git, sorted. What is held or refused
-// is among them, with its reason.
-func Diffs(plan inventory.Plan, changes []inventory.Change) ([]ObjectDiff, error) {
+// Diff is what applying would change.
+type Diff struct {
+	// Objects are those that differ from Git, sorted. What is held or refused is
+	// among them, with its reason.
+	Objects []ObjectDiff `json:"objects"`
+}
+
+// HasConflict says that another field manager stands in the way.
+func (d Diff) HasConflict() bool {
+	return slices.ContainsFunc(d.Objects, func(o ObjectDiff) bool { return o.Reason == string(inventory.Conflict) })
+}
+
+// NewDiff compares what a plan decided about with what is there.
+func NewDiff(plan inventory.Plan, changes []inventory.Change) (Diff, error) {
 	changeByID := map[inventory.ID]inventory.Change{}
 	for _, c := range changes {
 		changeByID[c.ID] = c
 	}
-	var out []ObjectDiff
+	out := Diff{Objects: []ObjectDiff{}}
 	for _, d := range plan.Decisions() {
 		if d.Action == inventory.Keep {
 			continue
@@ -42,27 +55,27 @@ func Diffs(plan inventory.Plan, changes []inventory.Change) ([]ObjectDiff, error
 			Object:  inventory.Format(d.ID),
 			Action:  string(d.Action),
 			Reason:  string(d.Reason),
-			Message: d.Message,
+			Message: messageAbout(d.ID, d.Message),
 		}
 		if !d.Until.IsZero() {
 			diff.Until = Time(d.Until)
 		}
-		if c, rendered := changeByID[d.ID]; rendered {
+		if c, rendered := changeByID[d.ID]; rendered && d.Reason != inventory.NotOwned {
 			text, err := unified(c)
 			if err != nil {
-				return nil, fmt.Errorf("diff %s: %w", diff.Object, err)
+				return Diff{}, fmt.Errorf("diff %s: %w", diff.Object, err)
 			}
 			diff.Diff = text
 		}
-		out = append(out, diff)
+		out.Objects = append(out.Objects, diff)
 	}
 	return out, nil
 }
 
-// Diff writes diffs as text: a line that says what happens to the object and
-// why, then the unified diff.
-func Diff(w io.Writer, diffs []ObjectDiff, opts Options) error {
-	for _, d := range diffs {
+// WriteDiff writes a diff as text: for each object a line that says what
+// happens to it and why, then the unified diff.
+func WriteDiff(w io.Writer, diff Diff, opts Options) error {
+	for _, d := range diff.Objects {
 		if _, err := fmt.Fprintln(w, d.headline()); err != nil {
 			return err
 		}
@@ -76,14 +89,7 @@ func Diff(w io.Writer, diffs []ObjectDiff, opts Options) error {
 }
 
 func (d ObjectDiff) headline() string {
-	line := fmt.Sprintf("%s %s: %s", strings.ToLower(d.Action), d.Object, d.Reason)
-	if d.Until != "" {
-		line += " until " + d.Until
-	}
-	if d.Message != "" {
-		line += ": " + d.Message
-	}
-	return line
+	return line(strings.ToLower(d.Action)+" "+d.Object, d.Reason, d.Until, d.Message)
 }
 
 const (
@@ -156,48 +162,4 @@ func meaningful(obj *unstructured.Unstructured) *unstructured.Unstructured {
 		unstructured.RemoveNestedField(out.Object, "metadata", "annotations")
 	}
 	return out
-}
-
-// The words that stand for a Secret's values.
-const (
-	masked        = "***"
-	maskedBefore  = "*** (before)"
-	maskedChanged = "*** (changed)"
-)
-
-// maskSecrets hides the values of a Secret on both sides, and shows only
-// whether they differ.
-func maskSecrets(before, after *unstructured.Unstructured) {
-	for _, field := range []string{"data", "stringData"} {
-		was, becomes := secretField(before, field), secretField(after, field)
-		for key, value := range becomes {
-			old, existed := was[key]
-			if existed && old == value {
-				was[key], becomes[key] = masked, masked
-				continue
-			}
-			becomes[key] = maskedChanged
-			if existed {
-				was[key] = maskedBefore
-			}
-		}
-		for key := range was {
-			if _, stays := becomes[key]; !stays {
-				was[key] = maskedBefore
-			}
-		}
-	}
-}
-
-// secretField is a field of a Secret, which the caller may write to; nil for
-// anything else.
-func secretField(obj *unstructured.Unstructured, field string) map[string]any {
-	if obj == nil {
-		return nil
-	}
-	if gvk := obj.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
-		return nil
-	}
-	values, _ := obj.Object[field].(map[string]any)
-	return values
 }

@@ -5,6 +5,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lamplighter.dev/inventory"
@@ -22,7 +23,7 @@ func WritePlan(w io.Writer, plan reconcile.Plan) error {
 	for _, d := range plan.Objects.Decisions() {
 		counts[d.Action]++
 		if d.Action != inventory.Keep {
-			rows = append(rows, []any{strings.ToLower(string(d.Action)), inventory.Format(d.ID), d.Reason, Time(d.Until), dash(d.Message)})
+			rows = append(rows, []any{strings.ToLower(string(d.Action)), inventory.Format(d.ID), d.Reason, Time(d.Until), dash(messageAbout(d.ID, d.Message))})
 		}
 	}
 	visits := 0
@@ -37,55 +38,16 @@ func WritePlan(w io.Writer, plan reconcile.Plan) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d to apply, %d to prune, %d held, %d refused, %d unchanged; %d pods to evict\n",
+	_, err := fmt.Fprintf(w, "%d to apply, %d to prune, %d held, %d refused, %d unchanged; %s to evict\n",
 		counts[inventory.Apply], counts[inventory.Prune]+counts[inventory.Release], counts[inventory.Hold],
-		counts[inventory.Refuse], counts[inventory.Keep], visits)
+		counts[inventory.Refuse], counts[inventory.Keep], countOf(visits, "pod"))
 	return err
 }
 
-// Outcome is what became of one object or eviction.
-type Outcome struct {
-	Object string `json:"object"`
-	Result string `json:"result"`
-	Error  string `json:"error,omitempty"`
-}
-
-// Outcomes lists what a pass did, without what it left as it was.
-func Outcomes(report reconcile.Report) []Outcome {
-	out := []Outcome{}
-	for _, o := range report.Outcomes {
-		if o.Result == inventory.ResultUnchanged || o.Result == inventory.ResultHeld {
-			continue
-		}
-		out = append(out, Outcome{Object: inventory.Format(o.ID), Result: strings.ToLower(string(o.Result)), Error: errorWords(o.Err)})
-	}
-	for _, a := range report.Attempts {
-		message := a.Message
-		if a.Result == rollout.Sent {
-			message = ""
-		}
-		out = append(out, Outcome{Object: "Pod/" + a.Decision.Pod.Name.String(), Result: strings.ToLower(string(a.Result)), Error: message})
-	}
-	return out
-}
-
-// WriteOutcomes writes a line for each outcome.
-func WriteOutcomes(w io.Writer, outcomes []Outcome) error {
-	for _, o := range outcomes {
-		line := o.Object + " " + o.Result
-		if o.Error != "" {
-			line += ": " + o.Error
-		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func errorWords(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
+// Touches says whether carrying out a plan would change anything but the
+// instance's own record.
+func Touches(plan reconcile.Plan) bool {
+	return plan.Objects.Touches() || slices.ContainsFunc(plan.Rollout.Decisions, func(d rollout.Decision) bool {
+		return d.Action == rollout.Evict
+	})
 }

@@ -4,7 +4,7 @@
 // status, diff and windows. It decides nothing and asks nobody; equal input
 // gives equal output, byte for byte:
 //
-//	err := show.Diff(os.Stdout, changes, show.Options{})
+//	err := show.WriteDiff(os.Stdout, diff, show.Options{})
 package show
 
 import (
@@ -13,6 +13,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Options say how text is written.
@@ -39,6 +41,16 @@ func JSON(w io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// YAML writes what [JSON] would, as YAML.
+func YAML(w io.Writer, v any) error {
+	data, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
 }
 
 // table writes rows of equal length under a header, aligned.

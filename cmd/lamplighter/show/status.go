@@ -3,8 +3,10 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"lamplighter.dev/reconcile"
@@ -84,11 +86,17 @@ func NewStatus(obs reconcile.Observation, plan reconcile.Plan) Status {
 			s.DaemonSets = append(s.DaemonSets, daemonSetStatus(p, c))
 		}
 	}
+	slices.SortStableFunc(s.DaemonSets, func(a, b DaemonSetStatus) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	for _, d := range plan.Rollout.Decisions {
 		s.Nodes = append(s.Nodes, nodeStatus(d))
 	}
 	return s
 }
+
+// Installed says that the instance has run on this cluster.
+func (s Status) Installed() bool { return s.Since != "" }
 
 // Bad says that something has failed or is halted.
 func (s Status) Bad() bool {
@@ -170,6 +178,10 @@ func lamp(d rollout.Decision) string {
 
 // WriteStatus writes a status as text.
 func WriteStatus(w io.Writer, s Status) error {
+	if !s.Installed() {
+		_, err := fmt.Fprintf(w, "instance %s: nothing has been applied yet\n", s.Instance)
+		return err
+	}
 	fmt.Fprintf(w, "instance %s  commit %s  since %s\n", s.Instance, commitWords(s.Commit), dash(s.Since))
 	if s.Problem != "" {
 		fmt.Fprintf(w, "NOT IN FORCE  %s\n", s.Problem)
@@ -179,7 +191,14 @@ func WriteStatus(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "HALTED  %s: %s\n", p.Name, p.HaltMessage)
 		}
 	}
+	for _, line := range s.stuck() {
+		fmt.Fprintf(w, "STUCK  %s\n", line)
+	}
 	fmt.Fprintln(w)
+	if len(s.DaemonSets) == 0 {
+		fmt.Fprintln(w, "no policy has a DaemonSet")
+		return writeNotes(w, s.Objects)
+	}
 	var rows [][]any
 	for _, d := range s.DaemonSets {
 		eta := d.ETA
@@ -194,9 +213,26 @@ func WriteStatus(w io.Writer, s Status) error {
 	return writeNotes(w, s.Objects)
 }
 
+// stuck says why policies do not get to their end, those aside of which that
+// was said as their halt.
+func (s Status) stuck() []string {
+	halted := map[string]bool{}
+	for _, p := range s.Policies {
+		halted[p.Name] = p.Halted
+	}
+	var lines []string
+	for _, d := range s.DaemonSets {
+		if d.Never != "" && !halted[d.Policy] {
+			lines = append(lines, d.Policy+": "+d.Never)
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
 func commitWords(c reconcile.Commit) string {
 	if c.Hash == "" {
-		return none
+		return "(working tree)"
 	}
 	return strings.TrimSpace(c.Hash[:min(len(c.Hash), 7)] + " " + c.Subject)
 }
@@ -215,6 +251,9 @@ func writeNotes(w io.Writer, notes []reconcile.ObjectNote) error {
 
 // WriteNodes writes a lamp per node and, below, what each one waits for.
 func WriteNodes(w io.Writer, s Status) error {
+	if len(s.Nodes) == 0 {
+		return nil
+	}
 	for _, p := range s.Policies {
 		var (
 			lamps []string

@@ -39,6 +39,14 @@ type calendar struct {
 	window.Calendar
 }
 
+// zone is where people read a calendar's times: that of its first window.
+func (c calendar) zone() *time.Location {
+	if len(c.Allows) == 0 {
+		return time.UTC
+	}
+	return c.Allows[0].Location()
+}
+
 // calendars are those of the policies, and one for each window that no policy
 // lists, with the freezes that hold for all.
 func calendars(set policy.Set) []calendar {
@@ -65,54 +73,74 @@ func calendars(set policy.Set) []calendar {
 	return out
 }
 
-// Openings lists when the policies' windows are open in [from, to), freezes
+// Openings are the openings in a span of time.
+type Openings struct {
+	From     string    `json:"from"`
+	To       string    `json:"to"`
+	Openings []Opening `json:"openings"`
+}
+
+// NewOpenings lists when the policies' windows are open in [from, to), freezes
 // cut out, policy by policy.
-func Openings(set policy.Set, from, to time.Time) []Opening {
-	out := []Opening{}
+func NewOpenings(set policy.Set, from, to time.Time) Openings {
+	out := Openings{From: Time(from.Truncate(time.Second)), To: Time(to.Truncate(time.Second)), Openings: []Opening{}}
 	for _, c := range calendars(set) {
 		for _, o := range c.Openings(from, to) {
 			opening := Opening{Policy: c.policy, Window: o.By, Opens: Time(o.Start)}
 			if !o.End.IsZero() {
-				opening.Closes, opening.Length = Time(o.End), o.End.Sub(o.Start).String()
+				opening.Closes, opening.Length = Time(o.End), window.FormatDuration(o.End.Sub(o.Start))
 			}
-			out = append(out, opening)
+			out.Openings = append(out.Openings, opening)
 		}
 	}
 	return out
 }
 
 // WriteOpenings writes openings as a table.
-func WriteOpenings(w io.Writer, openings []Opening) error {
+func WriteOpenings(w io.Writer, o Openings) error {
+	if len(o.Openings) == 0 {
+		_, err := fmt.Fprintf(w, "no window opens from %s to %s\n", o.From, o.To)
+		return err
+	}
 	var rows [][]any
-	for _, o := range openings {
+	for _, o := range o.Openings {
 		rows = append(rows, []any{dash(o.Policy), dash(o.Window), o.Opens, dash(o.Closes), dash(o.Length)})
 	}
 	return table(w, []any{"POLICY", "WINDOW", "OPENS", "CLOSES", "LENGTH"}, rows)
 }
 
-// Instants says what each policy's calendar is at each instant.
-func Instants(set policy.Set, instants []time.Time) []Instant {
-	out := []Instant{}
+// Instants are calendars at instants.
+type Instants struct {
+	Instants []Instant `json:"instants"`
+}
+
+// NewInstants says what each policy's calendar is at each instant.
+func NewInstants(set policy.Set, instants []time.Time) Instants {
+	out := Instants{Instants: []Instant{}}
 	for _, at := range instants {
 		for _, c := range calendars(set) {
 			s := c.At(at).Any()
 			i := Instant{At: Time(at), Policy: c.policy, State: stateWord(s), Why: s.Explain()}
 			if !s.ValidUntil.IsZero() {
-				i.Until = Time(s.ValidUntil)
+				i.Until = Time(s.ValidUntil.In(c.zone()))
 			}
 			if !s.NextOpen.IsZero() {
-				i.Opens = Time(s.NextOpen)
+				i.Opens = Time(s.NextOpen.In(c.zone()))
 			}
-			out = append(out, i)
+			out.Instants = append(out.Instants, i)
 		}
 	}
 	return out
 }
 
 // WriteInstants writes instants as a table.
-func WriteInstants(w io.Writer, instants []Instant) error {
+func WriteInstants(w io.Writer, instants Instants) error {
+	if len(instants.Instants) == 0 {
+		_, err := fmt.Fprintln(w, "there is no window and no policy")
+		return err
+	}
 	var rows [][]any
-	for _, i := range instants {
+	for _, i := range instants.Instants {
 		rows = append(rows, []any{i.At, dash(i.Policy), i.State, dash(i.Until), i.Why})
 	}
 	return table(w, []any{"AT", "POLICY", "STATE", "UNTIL", "WHY"}, rows)

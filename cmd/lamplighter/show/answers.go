@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"fmt"
+	"io"
+)
+
+// Version is what a binary was built from.
+type Version struct {
+	Version   string `json:"version"`
+	Go        string `json:"go"`
+	Kustomize string `json:"kustomize"`
+}
+
+// WriteVersion writes a version as one line.
+func WriteVersion(w io.Writer, v Version) error {
+	_, err := fmt.Fprintf(w, "lamplighter %s (%s, kustomize %s)\n", v.Version, v.Go, v.Kustomize)
+	return err
+}
+
+// Resumed is what resuming a policy did.
+type Resumed struct {
+	Policy       string `json:"policy"`
+	Acknowledged int    `json:"acknowledged"` // failures that no longer count
+}
+
+// WriteResumed writes what resuming did as one line.
+func WriteResumed(w io.Writer, r Resumed) error {
+	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged\n", r.Policy, countOf(r.Acknowledged, "failure"))
+	return err
+}
+
+// countOf is a number of things: "1 failure", "2 failures".
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
