@@ -19,8 +19,7 @@ const (
 
 // wallTime is what the clock in loc shows at t.
 func wallTime(t time.Time, loc *time.Location) time.Time {
-	_, offset := t.In(loc).Zone()
-	return t.UTC().Add(time.Duration(offset) * time.Second)
+	return t.UTC().Add(offsetAt(t, loc))
 }
 
 // clock maps wall-clock times of a zone to instants. It remembers the last
@@ -60,52 +59,80 @@ func (c *clock) instant(w time.Time) place {
 // search walks the offsets in force around w in order of time, so that the
 // first one in which w exists is found first.
 func (c *clock) search(w time.Time) place {
-	probe := w.Add(-furthest).In(c.loc)
+	from, last := w.Add(-furthest), w.Add(furthest)
+	offset := offsetAt(from, c.loc)
 	for {
-		offset, _, end := periodAt(probe)
 		at := w.Add(-offset)
-		if end.IsZero() {
+		change, changed := nextChange(from, last, c.loc)
+		if !changed {
+			c.remember(at, offset)
 			return place{at: at, floor: at, kind: unique}
 		}
-		next, nextStart, nextEnd := periodAt(end)
+		next := offsetAt(change, c.loc)
 		again := w.Add(-next)
 		switch {
-		case at.Before(end) && again.Before(end):
-			c.remember(offset, probe, end)
-			return place{at: at, floor: at, kind: unique}
-		case at.Before(end) && (nextEnd.IsZero() || again.Before(nextEnd)):
+		case at.Before(change) && !again.Before(change) && offsetAt(again, c.loc) == next:
 			return place{at: at, floor: at, kind: twice}
-		case at.Before(end):
+		case at.Before(change):
 			return place{at: at, floor: at, kind: unique}
-		case again.Before(nextStart):
-			return place{at: at, floor: end, kind: gap}
+		case again.Before(change):
+			return place{at: at, floor: change, kind: gap}
 		}
-		probe = end
+		from, offset = change, next
 	}
 }
 
 // remember keeps an offset for the times well inside its period: near its
-// start a wall-clock time may have been shown before.
-func (c *clock) remember(offset time.Duration, probe, end time.Time) {
-	_, start, _ := periodAt(probe)
+// bounds a wall-clock time may be shown twice, or never.
+//
+// The bounds that package time gives are only a hint. In a year that it
+// computes by rule they may be those of the year, and at the end of a leap year
+// they may lie before the time that was asked for.
+func (c *clock) remember(at time.Time, offset time.Duration) {
+	start, end := at.In(c.loc).ZoneBounds()
 	if start.IsZero() {
-		start = probe
+		start = at
+	}
+	if end.IsZero() {
+		end = at.AddDate(1, 0, 0)
 	}
 	c.offset, c.start, c.end = offset, start.Add(slack), end.Add(-slack)
 }
 
-// periodAt is the offset in force at t and its bounds; a zero bound is none.
-func periodAt(t time.Time) (offset time.Duration, start, end time.Time) {
-	_, seconds := t.Zone()
-	start, end = t.ZoneBounds()
-	return time.Duration(seconds) * time.Second, start, end
+// nextChange is the first instant after from, and not after last, with another
+// offset than at from. Zones change on whole seconds, none twice within the hour.
+func nextChange(from, last time.Time, loc *time.Location) (time.Time, bool) {
+	from = from.Truncate(time.Second)
+	before := offsetAt(from, loc)
+	for from.Before(last) {
+		to := from.Add(time.Hour)
+		if offsetAt(to, loc) == before {
+			from = to
+			continue
+		}
+		for to.Sub(from) > time.Second {
+			middle := from.Add(to.Sub(from) / 2).Truncate(time.Second)
+			if offsetAt(middle, loc) == before {
+				from = middle
+			} else {
+				to = middle
+			}
+		}
+		return to, true
+	}
+	return time.Time{}, false
+}
+
+func offsetAt(t time.Time, loc *time.Location) time.Duration {
+	_, seconds := t.In(loc).Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // wallBefore is a wall-clock time before every one that maps to from or later.
 // That is the one shown just before, unless the clock was changed within a day.
 func wallBefore(from time.Time, loc *time.Location) time.Time {
 	back := time.Second
-	if _, start, _ := periodAt(from.In(loc)); start.After(from.Add(-slack)) {
+	if _, changed := nextChange(from.Add(-slack), from, loc); changed {
 		back = slack
 	}
 	return wallTime(from, loc).Add(-back)

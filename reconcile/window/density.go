@@ -17,7 +17,7 @@ const (
 	judgedYears = 5
 	// maxTicks bounds the work of one answer: the openings in the longest
 	// merged run and around it.
-	maxTicks = 600
+	maxTicks = 500
 )
 
 // pattern is how the ticks of a schedule lie on the wall clock.

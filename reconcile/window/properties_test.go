@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package window
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// drawn is a random calendar and an instant near a change of the clocks.
+type drawn struct {
+	calendar Calendar
+	now      time.Time
+}
+
+func draw(t *rapid.T) drawn {
+	g := newGenerator(rapid.Uint64().Draw(t, "seed"))
+	c, _, near, said := g.calendar()
+	t.Log(said)
+	return drawn{calendar: c, now: g.instant(near)}
+}
+
+func TestMoreWindowsNeverShut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		more := d.calendar
+		more.Allows = append(more.Allows, draw(t).calendar.Allows...)
+		before, after := d.calendar.At(d.now).Any(), more.At(d.now).Any()
+		if before.Open && !after.Open {
+			t.Fatal("a window more shut the calendar")
+		}
+		if before.Open && after.Close.Before(before.Close) {
+			t.Fatalf("a window more closes it at %v, not %v", after.Close, before.Close)
+		}
+		if !before.NextOpen.IsZero() && !before.Open && !after.Open && after.NextOpen.After(before.NextOpen) {
+			t.Fatalf("a window more opens it at %v, not %v", after.NextOpen, before.NextOpen)
+		}
+	})
+}
+
+func TestFreezeNeverOpens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		free := d.calendar
+		free.Freezes = nil
+		with, without := d.calendar.At(d.now).Any(), free.At(d.now).Any()
+		if with.Open && !without.Open {
+			t.Fatal("a freeze opened the calendar")
+		}
+		if with.Open && with.Close.After(without.Close) {
+			t.Fatalf("a freeze moved the close from %v to %v", without.Close, with.Close)
+		}
+		if with.Open && with.Frozen {
+			t.Fatal("open while frozen")
+		}
+	})
+}
+
+func TestValidUntilIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		s := d.calendar.At(d.now).Any()
+		if s.ValidUntil.IsZero() {
+			if later := d.calendar.At(d.now.AddDate(1, 0, 0)).Any(); !later.Equal(s) {
+				t.Fatalf("valid for ever, but in a year %+v is %+v", s, later)
+			}
+			return
+		}
+		if !s.ValidUntil.After(d.now) {
+			t.Fatalf("valid until %v, not after now", s.ValidUntil)
+		}
+		rest := int64(s.ValidUntil.Sub(d.now))
+		for _, at := range []time.Time{
+			d.now.Add(time.Duration(rapid.Int64Range(0, rest-1).Draw(t, "later"))),
+			s.ValidUntil.Add(-1),
+		} {
+			if later := d.calendar.At(at).Any(); !later.Equal(s) {
+				t.Fatalf("valid until %v, but at %v:\n%+v\n%+v", s.ValidUntil, at, s, later)
+			}
+		}
+		if next := d.calendar.At(s.ValidUntil).Any(); next.Open == s.Open && next.Frozen == s.Frozen {
+			t.Fatalf("nothing changes at %v", s.ValidUntil)
+		}
+	})
+}
+
+// TestRestartKeepsTheAnswer reads the windows again, as a new process does: what
+// was asked before must not matter.
+func TestRestartKeepsTheAnswer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for _, hours := range rapid.SliceOfN(rapid.IntRange(-200, 200), 0, 8).Draw(t, "asked before") {
+			d.calendar.At(d.now.Add(time.Duration(hours) * time.Hour))
+		}
+		warm := d.calendar.At(d.now).Any()
+		cold := Calendar{Always: d.calendar.Always}
+		for _, w := range d.calendar.Allows {
+			cold.Allows = append(cold.Allows, rebuilt(t, w))
+		}
+		for _, f := range d.calendar.Freezes {
+			cold.Freezes = append(cold.Freezes, Freeze{Window: rebuilt(t, f.Window)})
+		}
+		if again := cold.At(d.now).Any(); !again.Equal(warm) || again.Explain() != warm.Explain() {
+			t.Fatalf("after a restart\n%+v\nis\n%+v", warm, again)
+		}
+	})
+}
+
+func rebuilt(t *rapid.T, w Window) Window {
+	r, ok := w.when.(*recurring)
+	if !ok {
+		return w
+	}
+	again, err := Recurring(r.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Equal(w) {
+		t.Fatalf("%s is not %s", again, w)
+	}
+	return again
+}
+
+// TestOpeningsAgreeWithState: an instant is in an opening exactly if the
+// calendar is open.
+func TestOpeningsAgreeWithState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		s := d.calendar.At(d.now).Any()
+		openings := d.calendar.Openings(d.now.Add(-3*day), d.now.Add(3*day))
+		inside := false
+		for i, o := range openings {
+			inside = inside || !d.now.Before(o.Start) && d.now.Before(o.End)
+			if !o.Start.Before(o.End) || i > 0 && !openings[i-1].End.Before(o.Start) {
+				t.Fatalf("openings overlap or touch: %v", openings)
+			}
+		}
+		if inside != s.Open {
+			t.Fatalf("open %v, but openings are %v", s.Open, openings)
+		}
+	})
+}
