@@ -123,7 +123,7 @@ func daemonSet(t *testing.T, words []string) DaemonSet {
 
 // documents reads the YAML documents of a file. The annotation "original" gives
 // the name before it was renamed.
-func documents(t *testing.T, f txtar.File) []Document {
+func documents(t testing.TB, f txtar.File) []Document {
 	t.Helper()
 	var docs []Document
 	for text := range bytes.SplitSeq(f.Data, []byte("\n---\n")) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Level is how bad a problem is.
@@ -32,7 +33,8 @@ type Problem struct {
 	Message string
 }
 
-// String is one line: "file: Kind/name: field: message".
+// String is one line: "file: Kind/name: field: message". Names may hold anything,
+// so what would break the line is replaced.
 func (p Problem) String() string {
 	var parts []string
 	for _, s := range []string{p.File, p.Object, p.Field, p.Message} {
@@ -40,7 +42,14 @@ func (p Problem) String() string {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, ": ")
+	return strings.Map(printable, strings.Join(parts, ": "))
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }
 
 func compareProblems(a, b Problem) int {
