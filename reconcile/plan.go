@@ -69,9 +69,11 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Nodes:      obs.Nodes,
 		DaemonSets: pending(obs),
 		Pods:       obs.Pods,
-		Ledger:     obs.State.Ledger.Govern(obs.Policies),
+		Ledger:     obs.State.Ledger,
 		Commit:     obs.commit().Hash,
 	}, obs.Policies.Upgrades, now)
+	// Only now: a ledger that knows who governs is not taken for one that was lost.
+	plan.Rollout.Ledger = plan.Rollout.Ledger.Govern(obs.Policies)
 	plan.NextLook = earliest(now, plan.Rollout.NextLook, plan.Objects.Earliest())
 	return plan, nil
 }

@@ -269,3 +269,19 @@ func templateChange(t *testing.T) inventory.Change {
 	id := daemonSetID(agents)
 	return inventory.Change{ID: id, Kind: inventory.Update, Object: object(id), TemplateChanged: true, Owner: us.ID()}
 }
+
+// What a lost ledger held is found again from the pods: the node that is on its
+// way holds the policy's only slot.
+func TestLostLedgerDoesNotStartAVisitTooMany(t *testing.T) {
+	obs := observe(t, governed)
+	obs.Nodes = append(obs.Nodes, health.Node{Name: "n2", Ready: true})
+	settling := obs.Pods[0]
+	settling.Created, settling.Ready, settling.ReadySince = open.Add(-time.Second), false, time.Time{}
+	outdated := obs.Pods[0]
+	outdated.Name.Name, outdated.UID, outdated.Node, outdated.Hash = "cni-2", "pod-2", "n2", "older"
+	obs.Pods = []health.Pod{settling, outdated}
+
+	if got := evictionCount(mustPlan(t, obs, open)); got != 0 {
+		t.Errorf("%d evictions beside a node that is on its way, want none", got)
+	}
+}
