@@ -67,7 +67,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 	}
 	plan.Rollout = rollout.New(rollout.Observed{
 		Nodes:      obs.Nodes,
-		DaemonSets: pending(obs),
+		DaemonSets: daemonSets(obs),
 		Pods:       obs.Pods,
 		Ledger:     obs.State.Ledger,
 		Commit:     obs.commit().Hash,
@@ -86,18 +86,23 @@ func (obs Observation) commit() Commit {
 	return obs.State.Record.Commit
 }
 
-// pending marks the DaemonSets whose template in Git is not the live one yet:
-// their nodes would be visited twice.
-func pending(obs Observation) []health.DaemonSet {
-	changed := map[inventory.ID]bool{}
+// daemonSets marks those whose template in Git is not the live one yet, since
+// their nodes would be visited twice, and holds those that are another
+// inventory's: its policy says when they may be disturbed.
+func daemonSets(obs Observation) []health.DaemonSet {
+	changes := map[inventory.ID]inventory.Change{}
 	for _, c := range obs.Changes {
-		if c.ID.GroupKind == daemonSetKind && c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil) {
-			changed[c.ID] = true
+		if c.ID.GroupKind == daemonSetKind {
+			changes[c.ID] = c
 		}
 	}
 	out := make([]health.DaemonSet, len(obs.DaemonSets))
 	for i, d := range obs.DaemonSets {
-		d.TemplatePending = changed[daemonSetID(d.Name)]
+		c := changes[daemonSetID(d.Name)]
+		d.TemplatePending = c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
+		if c.Owner != "" && c.Owner != obs.Instance.ID() {
+			d.Hold = "owned by inventory " + c.Owner
+		}
 		out[i] = d
 	}
 	return out

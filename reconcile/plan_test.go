@@ -285,3 +285,15 @@ func TestLostLedgerDoesNotStartAVisitTooMany(t *testing.T) {
 		t.Errorf("%d evictions beside a node that is on its way, want none", got)
 	}
 }
+
+func TestDaemonSetOfAnotherInstanceIsNotVisited(t *testing.T) {
+	obs := observe(t, governed)
+	obs.Pods[0].Hash = "older"
+	c := templateChange(t)
+	c.TemplateChanged, c.Owner = false, "elsewhere.lamplighter"
+	obs.Changes = []inventory.Change{c}
+	d := mustPlan(t, obs, open).Rollout.Decisions[0]
+	if d.Action != rollout.Hold || d.Reason != rollout.DaemonSetHeld || d.Message != "owned by inventory elsewhere.lamplighter" {
+		t.Errorf("decided %s %s %q, want it held for its owner", d.Action, d.Reason, d.Message)
+	}
+}
