@@ -49,6 +49,11 @@ func (f *fields) has(name string) bool {
 	return f.values[name] != nil
 }
 
+// blank: the field is missing, or empty text.
+func (f *fields) blank(name string) bool {
+	return f.values[name] == nil || f.values[name] == ""
+}
+
 // done reports the fields that were not read.
 func (f *fields) done() {
 	for _, name := range slices.Sorted(maps.Keys(f.values)) {

@@ -52,6 +52,16 @@ func FuzzParse(f *testing.F) {
 		if !hasErrors(problems) && len(set.Windows)+len(set.Freezes)+len(set.Upgrades) != 1 {
 			t.Fatalf("no error, and %+v", set)
 		}
+		for _, w := range set.Windows {
+			if !hasErrors(problems) && w.Window.Length() <= 0 {
+				t.Fatalf("no error, and window %s", w.Window)
+			}
+		}
+		for _, f := range set.Freezes {
+			if !hasErrors(problems) && f.Freeze.Length() <= 0 {
+				t.Fatalf("no error, and freeze %s", f.Freeze)
+			}
+		}
 		again, faults := ParseRecorded(stored(t, set.Documents()), caseNow)
 		if !hasErrors(problems) && (hasErrors(faults) || len(again.Windows) != len(set.Windows) || len(again.Upgrades) != len(set.Upgrades)) {
 			t.Fatalf("read again: %v", faults)

@@ -160,13 +160,13 @@ func readDaemonSets(s *fields) []daemonSetReference {
 		selector, ok := readSelector(f, "selector")
 		r.selector = selector
 		switch {
-		case !f.has("namespace"):
+		case f.blank("namespace"):
 			f.errorf("namespace", "is required")
 			ok = false
 		case f.has("name") && f.has("selector"):
 			f.subject.errorf(f.path, "has both a name and a selector: write one of them")
 			ok = false
-		case !f.has("name") && !f.has("selector"):
+		case f.blank("name") && !f.has("selector"):
 			f.subject.errorf(f.path, "names no DaemonSet: write name or selector")
 			ok = false
 		}

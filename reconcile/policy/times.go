@@ -81,7 +81,7 @@ func readOneOff(name string, spec *fields) (window.Window, bool) {
 }
 
 func readBound(spec *fields, name string) (time.Time, bool) {
-	if !spec.has(name) {
+	if spec.blank(name) {
 		spec.take(name)
 		spec.errorf(name, "is required: a timestamp with offset, such as 2026-12-05T22:00:00+01:00")
 		return time.Time{}, false
@@ -92,7 +92,7 @@ func readBound(spec *fields, name string) (time.Time, bool) {
 func readExamples(spec *fields) []example {
 	var out []example
 	for _, f := range spec.objects("examples") {
-		if !f.has("at") {
+		if f.blank("at") {
 			f.errorf("at", "is required: a timestamp with offset")
 		}
 		at, ok := f.instant("at")
@@ -179,10 +179,10 @@ func readRequirement(f *fields) metav1.LabelSelectorRequirement {
 		}
 		r.Values = append(r.Values, s)
 	}
-	if !f.has("key") {
+	if f.blank("key") {
 		f.errorf("key", "is required")
 	}
-	if !f.has("operator") {
+	if f.blank("operator") {
 		f.errorf("operator", "is required: In, NotIn, Exists or DoesNotExist")
 	}
 	f.done()
