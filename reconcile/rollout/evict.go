@@ -84,13 +84,15 @@ func (t *tour) down() int {
 	return n
 }
 
-// before orders the candidates for an eviction.
+// before orders the candidates. Their decisions are in order of names.
 func (s *stop) before(o *stop) int {
-	return cmp.Or(
-		s.rank()-o.rank(),
-		s.verdict.Pod.Created.Compare(o.verdict.Pod.Created),
-		cmp.Compare(s.node.Name, o.node.Name),
-	)
+	if c := s.rank() - o.rank(); c != 0 {
+		return c
+	}
+	if c := s.verdict.Pod.Created.Compare(o.verdict.Pod.Created); c != 0 {
+		return c
+	}
+	return s.decision - o.decision
 }
 
 func (s *stop) rank() int {
