@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,6 +83,52 @@ func TestStandbyTakesOverFromADeadAgent(t *testing.T) {
 	w.settled(t, "2")
 	w.onceEach(t)
 	w.withinBudget(t, 3)
+}
+
+// The last requests of a process that stops may take a while.
+func TestLeaseIsKeptUntilTheLastWrite(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	hold := func(ctx context.Context, identity string, run func(context.Context) error) {
+		lease := agent.Lease{Client: w.Client, Instance: w.instance, Identity: identity}
+		if err := lease.Hold(ctx, run); err != nil {
+			t.Errorf("%s: %v", identity, err)
+		}
+	}
+	stopping, stop := context.WithCancel(t.Context())
+	defer stop()
+	began, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		hold(stopping, "first", func(ctx context.Context) error {
+			<-ctx.Done()
+			select {
+			case <-began:
+				t.Error("the second acts while the first still does")
+			case <-time.After(6 * time.Second): // the second tries every few seconds
+			}
+			return nil
+		})
+	}()
+	w.holder(t, "first")
+	var second sync.WaitGroup
+	defer second.Wait()
+	second.Go(func() {
+		hold(t.Context(), "second", func(context.Context) error {
+			close(began)
+			return nil
+		})
+	})
+	stop()
+	<-over
+	lease, err := w.Client.CoordinationV1().Leases(w.namespace).Get(t.Context(), w.instance.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := lease.Spec.HolderIdentity; h != nil && *h == "first" {
+		t.Error("the first has stopped and still has the Lease")
+	}
+	<-began
 }
 
 // holder waits until somebody has the Lease.

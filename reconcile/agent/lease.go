@@ -25,6 +25,10 @@ const (
 	retryPeriod   = 2 * time.Second
 )
 
+// releaseTimeout bounds how long a process that stops tries to give the Lease
+// back.
+const releaseTimeout = 5 * time.Second
+
 // Lease is an instance's right to act. One process has it at a time.
 type Lease struct {
 	Client   kubernetes.Interface
@@ -68,8 +72,9 @@ func (l Lease) Holder(ctx context.Context, now time.Time) (string, error) {
 }
 
 // Hold waits for the Lease and calls run while it is held; run's context ends
-// the moment the Lease can no longer be proved ours. It answers what run
-// answers, or nil when ctx ended or the Lease was lost before that.
+// the moment the Lease can no longer be proved ours. When ctx ends, the Lease is
+// given back as soon as run has returned. It answers what run answers, or nil
+// when ctx ended or the Lease was lost before that.
 func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error {
 	term := term{run: run, done: make(chan struct{})}
 	ctx, term.end = context.WithCancel(ctx)
@@ -80,10 +85,13 @@ func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error 
 			Client:     l.Client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.identity()},
 		},
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		ReleaseOnCancel: true,
+		LeaseDuration: leaseDuration,
+		RenewDeadline: renewDeadline,
+		RetryPeriod:   retryPeriod,
+		// The elector would give the Lease back before run has returned: the
+		// next process would act beside what is still in flight. It would also
+		// try to before it tells run that the Lease is lost.
+		ReleaseOnCancel: false,
 		Name:            l.Instance.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: term.start,
@@ -99,7 +107,29 @@ func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error 
 		return fmt.Errorf("lease %s: %w", l, err)
 	}
 	elector.Run(ctx)
-	return term.wait()
+	lost := ctx.Err() == nil
+	failure := term.wait()
+	if !lost {
+		_ = l.release(context.WithoutCancel(ctx)) // at worst the next process waits until it expires
+	}
+	return failure
+}
+
+// release gives the Lease back if this process has it.
+func (l Lease) release(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	leases := l.Client.CoordinationV1().Leases(l.Instance.Namespace)
+	lease, err := leases.Get(ctx, l.Instance.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if h := lease.Spec.HolderIdentity; h == nil || *h != l.identity() {
+		return nil
+	}
+	lease.Spec.HolderIdentity = nil
+	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
+	return err
 }
 
 // term is the time for which a Lease is held. The elector starts run in a
