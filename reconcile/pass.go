@@ -143,11 +143,14 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 }
 
 // act does what was decided: evictions first, since a window may shut while
-// objects are applied, then applies and prunes.
+// objects are applied, then applies and prunes. Each takes time, so what comes
+// next is done only if nothing has come to forbid it.
 func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
-	if report.Plan.Objects.Touches() {
-		report.Outcomes = append(r.opts.Cluster.Apply(ctx, report.Plan.Objects.Steps), r.opts.Cluster.Prune(ctx, report.Plan.Objects.Prunes)...)
+	if objects := report.Plan.Objects; objects.Touches() {
+		applied := r.opts.Cluster.Apply(ctx, unvetoed(report.Observation, objects.Steps, r.opts.Now()))
+		pruned := r.opts.Cluster.Prune(ctx, unvetoed(report.Observation, objects.Prunes, r.opts.Now()))
+		report.Outcomes = append(applied, pruned...)
 	}
 	r.backoff.note(report.Plan.Objects, report.Outcomes, r.opts.Now())
 }

@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,23 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 		change := rollout.Change{DaemonSet: daemonSetName(id), Kind: kind}
 		if v := rollout.Gate(change, obs.Policies, obs.State.Ledger, now); !v.Allowed {
 			out[id] = inventory.Veto{Reason: inventory.Reason(v.Reason), Until: v.Until, Message: v.Message}
+		}
+	}
+	return out
+}
+
+// unvetoed turns the decisions that have come to be vetoed since they were made
+// into holds.
+func unvetoed(obs Observation, steps [][]inventory.Decision, now time.Time) [][]inventory.Decision {
+	late := vetoes(obs, now)
+	out := make([][]inventory.Decision, len(steps))
+	for i, step := range steps {
+		out[i] = slices.Clone(step)
+		for j := range out[i] {
+			d := &out[i][j]
+			if v, vetoed := late[d.ID]; vetoed && (d.Action == inventory.Apply || d.Action == inventory.Prune) {
+				d.Action, d.Reason, d.Until, d.Message = inventory.Hold, v.Reason, v.Until, v.Message
+			}
 		}
 	}
 	return out

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"lamplighter.dev/inventory"
+)
+
+// Recording the intent and applying take time, in which the window may shut.
+func TestWhatDisturbsPodsIsNotSentAfterTheWindowHasShut(t *testing.T) {
+	ds := daemonSetID(agents)
+	for _, test := range []struct {
+		name  string
+		slow  func(*slow)
+		fleet func(*testing.T) *Fleet
+	}{
+		{"template", func(s *slow) { s.lateAfter = "save" }, func(t *testing.T) *Fleet { return fleetOf(t, governed) }},
+		{"deletion", func(s *slow) { s.lateAfter = "apply" }, func(t *testing.T) *Fleet {
+			fleet := fleetOf(t, governed)
+			fleet.Objects = []*unstructured.Unstructured{object(configMap("a")), object(configMap("b"))}
+			return fleet
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := &slow{world: &world{objects: map[string]string{"cni": "old"}}, now: open}
+			s.stored.Inventory = inventory.NewSet(ds, configMap("a"), configMap("b"))
+			s.stored.Ledger = s.stored.Ledger.Govern(fleetOf(t, governed).Policies)
+			test.slow(s)
+			r := NewReconciler(Options{Instance: us, Cluster: s, Store: s, Now: func() time.Time { return s.now }})
+			report, err := r.Pass(t.Context(), Source{Fleet: test.fleet(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.objects["cni"]; got != "old" {
+				t.Errorf("the DaemonSet was changed to %q after its window had shut", got)
+			}
+			if !s.stored.Inventory.Contains(ds) {
+				t.Error("the DaemonSet left the inventory")
+			}
+			if report.Next.IsZero() || report.Next.After(s.now) {
+				t.Errorf("next look at %s, want one at once: the window has shut", report.Next)
+			}
+		})
+	}
+}
+
+// slow is a world on which one call takes until the window has shut.
+type slow struct {
+	*world
+	now       time.Time
+	lateAfter string
+}
+
+func (s *slow) pass(call string) {
+	if call == s.lateAfter {
+		s.now = opens.Add(time.Hour)
+	}
+}
+
+func (s *slow) Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
+	changes, err := s.world.Inspect(ctx, objects)
+	for i := range changes {
+		changes[i].TemplateChanged = changes[i].ID.GroupKind == daemonSetKind
+	}
+	return changes, err
+}
+
+func (s *slow) Save(ctx context.Context, state State) error {
+	defer s.pass("save")
+	return s.world.Save(ctx, state)
+}
+
+func (s *slow) Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome {
+	defer s.pass("apply")
+	return s.world.Apply(ctx, steps)
+}
