@@ -23,7 +23,7 @@ func (t *tour) status() PolicyStatus {
 		case stop.hold.reason.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
-		case stop.visit != nil:
+		case stop.visit != nil && stop.hold.reason != Halted && stop.hold.reason != Paused:
 			w.underWay++
 		default:
 			w.waiting++
