@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
@@ -151,7 +151,7 @@ func (c *Cluster) before(id inventory.ID) *live {
 
 // write sends an object. What existed is changed only if it still is the same
 // object, and only after the fields of former managers have become ours.
-func (c *Cluster) write(ctx context.Context, t target, d inventory.Decision, before *live) (*unstructured.Unstructured, error) {
+func (c *Cluster) write(ctx context.Context, t target, d inventory.Decision, before *live) (*metav1.PartialObjectMetadata, error) {
 	var uid types.UID
 	if before != nil {
 		uid = before.uid
@@ -161,11 +161,11 @@ func (c *Cluster) write(ctx context.Context, t target, d inventory.Decision, bef
 			}
 		}
 	}
-	return c.send(ctx, t, forReal, uid)
+	return c.apply(ctx, t, uid)
 }
 
 // remember notes that the live object is as Git has it.
-func (c *Cluster) remember(t target, answer *unstructured.Unstructured) error {
+func (c *Cluster) remember(t target, answer metav1.Object) error {
 	hash, err := inventory.ContentHash(t.object)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (c *Cluster) remember(t target, answer *unstructured.Unstructured) error {
 	return c.learn(t.id, known{hash: hash, clean: true, change: none}, answer)
 }
 
-func resultOf(answer *unstructured.Unstructured, before *live) inventory.Result {
+func resultOf(answer metav1.Object, before *live) inventory.Result {
 	switch {
 	case before == nil:
 		return inventory.ResultCreated

@@ -29,7 +29,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return failed(ctx, change, err)
 	}
 	change.Live = current
-	merged, err := c.send(ctx, t, dryRun, current.GetUID())
+	merged, err := c.dryRun(ctx, t, current.GetUID())
 	if noDryRun(err) { // an admission webhook is in the way: only a real apply can tell
 		change.TemplateChanged = t.id.GroupKind == daemonSetKind
 		return change, nil
@@ -64,7 +64,7 @@ func (c *Cluster) predictTemplate(ctx context.Context, t target, merged *unstruc
 	twin.SetName(twin.GetName()[:min(len(twin.GetName()), 200)] + "-dry-run")
 	var created *unstructured.Unstructured
 	err := c.try(ctx, func(ctx context.Context) (err error) {
-		created, err = c.resource(t).Create(ctx, twin, metav1.CreateOptions{DryRun: dryRun, FieldManager: inventory.FieldManager})
+		created, err = c.resource(t).Create(ctx, twin, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: inventory.FieldManager})
 		return err
 	})
 	if err == nil {

@@ -199,7 +199,7 @@ func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change
 		return c.compare(ctx, s.target, s.differing(), s.hash)
 	}
 	change := inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}
-	merged, err := c.send(ctx, s.target, dryRun, "")
+	merged, err := c.dryRun(ctx, s.target, "")
 	switch {
 	case err == nil:
 		change.Merged = merged

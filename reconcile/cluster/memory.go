@@ -6,7 +6,7 @@ import (
 	"crypto/sha256"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -62,7 +62,7 @@ func (c *Cluster) knowledge(id inventory.ID) (known, bool) {
 }
 
 // learn remembers what k says of an object, as the API server answered it.
-func (c *Cluster) learn(id inventory.ID, k known, answer *unstructured.Unstructured) error {
+func (c *Cluster) learn(id inventory.ID, k known, answer metav1.Object) error {
 	l, err := liveOf(answer)
 	if err != nil {
 		return err

@@ -18,43 +18,51 @@ import (
 	"lamplighter.dev/inventory"
 )
 
-// mode says whether an apply is meant.
-type mode []string
+// apply sends an object and returns the metadata that it has now: the rest is
+// what was sent. If uid is not empty, only that object is changed and no new
+// one is made.
+func (c *Cluster) apply(ctx context.Context, t target, uid types.UID) (*metav1.PartialObjectMetadata, error) {
+	var answer *metav1.PartialObjectMetadata
+	err := c.send(ctx, t, uid, func(ctx context.Context, body []byte, o metav1.PatchOptions) (err error) {
+		answer, err = c.metadataOf(t).Patch(ctx, t.id.Name, types.ApplyPatchType, body, o)
+		return err
+	})
+	return answer, err
+}
 
-var (
-	forReal mode
-	dryRun  = mode{metav1.DryRunAll}
-)
+// dryRun returns what apply would make of an object, and changes nothing.
+func (c *Cluster) dryRun(ctx context.Context, t target, uid types.UID) (*unstructured.Unstructured, error) {
+	var answer *unstructured.Unstructured
+	err := c.send(ctx, t, uid, func(ctx context.Context, body []byte, o metav1.PatchOptions) (err error) {
+		o.DryRun = []string{metav1.DryRunAll}
+		answer, err = c.resource(t).Patch(ctx, t.id.Name, types.ApplyPatchType, body, o)
+		return err
+	})
+	return answer, err
+}
 
-// send applies an object. It takes no field that another manager holds, except
-// from those that yield, or if conflicts are to be forced. If uid is not empty,
-// only that object is changed and no new one is made.
-func (c *Cluster) send(ctx context.Context, t target, m mode, uid types.UID) (*unstructured.Unstructured, error) {
+// send takes no field that another manager holds, except from those that yield,
+// or if conflicts are to be forced.
+func (c *Cluster) send(ctx context.Context, t target, uid types.UID, patch func(context.Context, []byte, metav1.PatchOptions) error) error {
 	body, err := bodyOf(t, uid)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	force := c.opts.ForceConflicts
 	for {
-		var answer *unstructured.Unstructured
-		err := c.tryServed(ctx, func(ctx context.Context) (err error) {
-			answer, err = c.resource(t).Patch(ctx, t.id.Name, types.ApplyPatchType, body, metav1.PatchOptions{
+		err := c.tryServed(ctx, func(ctx context.Context) error {
+			return patch(ctx, body, metav1.PatchOptions{
 				FieldManager:    inventory.FieldManager,
 				Force:           &force,
-				DryRun:          m,
 				FieldValidation: metav1.FieldValidationStrict,
 			})
-			return err
 		})
-		if err == nil {
-			return answer, nil
-		}
 		held := conflicts(err)
 		if len(held) == 0 || force {
-			return nil, err
+			return err
 		}
 		if conflict := foreignConflict(held); conflict != nil {
-			return nil, conflict
+			return conflict
 		}
 		force = true
 	}
