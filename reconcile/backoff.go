@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -33,14 +34,17 @@ type attempt struct {
 	wait    time.Duration
 }
 
-// note takes the outcomes of a pass.
+// note takes the outcomes of a pass. What the plan does not speak of any more
+// is forgotten.
 func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
-	tried := map[inventory.ID]*unstructured.Unstructured{}
+	planned, tried := map[inventory.ID]bool{}, map[inventory.ID]*unstructured.Unstructured{}
 	for _, d := range plan.Decisions() {
+		planned[d.ID] = true
 		if d.Action == inventory.Apply || d.Action == inventory.Prune {
 			tried[d.ID] = d.Object
 		}
 	}
+	maps.DeleteFunc(b, func(id inventory.ID, _ attempt) bool { return !planned[id] })
 	for _, o := range outcomes {
 		object, wasTried := tried[o.ID]
 		if !wasTried {
@@ -98,13 +102,11 @@ func contentOf(obj *unstructured.Unstructured) string {
 	return hash
 }
 
-// next is when the first object is tried again; zero if none waits.
-func (b backoff) next() time.Time {
+// next is when the first object that waits is tried again; zero if none does.
+func (b backoff) next(now time.Time) time.Time {
 	var first time.Time
 	for _, a := range b {
-		if first.IsZero() || a.At.Before(first) {
-			first = a.At
-		}
+		first = earliest(now, first, a.At)
 	}
 	return first
 }

@@ -47,7 +47,7 @@ func TestSuccessEndsTheWait(t *testing.T) {
 	c := created(configMap("bad"))
 	b.note(applying(c), failed(c.ID), shut)
 	b.note(applying(c), []inventory.Outcome{{ID: c.ID, Result: inventory.ResultCreated}}, shut)
-	if next := b.next(); !next.IsZero() {
+	if next := b.next(shut); !next.IsZero() {
 		t.Errorf("a try is due at %s", next)
 	}
 }
@@ -58,4 +58,28 @@ func applying(c inventory.Change) inventory.Plan {
 
 func failed(id inventory.ID) []inventory.Outcome {
 	return []inventory.Outcome{{ID: id, Result: inventory.ResultFailed, Err: errors.New("no")}}
+}
+
+func TestObjectThatIsNoLongerTriedIsForgotten(t *testing.T) {
+	b := backoff{}
+	left, bad := created(configMap("left")), created(configMap("bad"))
+	b.note(applying(left), failed(left.ID), shut)
+	later := shut.Add(lastRetry)
+	b.note(applying(bad), failed(bad.ID), later) // by now Git has let go of the other
+	if got, want := b.next(later), later.Add(firstRetry); !got.Equal(want) {
+		t.Errorf("the next try is at %s, want %s: what is gone from Git is not tried", got, want)
+	}
+}
+
+func TestObjectThatIsHeldDoesNotHideTheNextTry(t *testing.T) {
+	b := backoff{}
+	held, bad := created(configMap("held")), created(configMap("bad"))
+	b.note(applying(held), failed(held.ID), shut)
+	later := shut.Add(lastRetry)
+	plan := applying(bad)
+	plan.Steps[0] = append(plan.Steps[0], inventory.Decision{ID: held.ID, Action: inventory.Hold})
+	b.note(plan, failed(bad.ID), later)
+	if got, want := b.next(later), later.Add(firstRetry); !got.Equal(want) {
+		t.Errorf("the next try is at %s, want %s", got, want)
+	}
 }

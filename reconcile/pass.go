@@ -46,7 +46,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	}
 	r.act(ctx, &report)
 	err = r.settle(ctx, &report)
-	report.Next = earliest(now, plan.NextLook, r.backoff.next())
+	report.Next = earliest(now, plan.NextLook, r.backoff.next(now))
 	return report, err
 }
 
