@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
@@ -295,5 +296,23 @@ func TestDaemonSetOfAnotherInstanceIsNotVisited(t *testing.T) {
 	d := mustPlan(t, obs, open).Rollout.Decisions[0]
 	if d.Action != rollout.Hold || d.Reason != rollout.DaemonSetHeld || d.Message != "owned by inventory elsewhere.lamplighter" {
 		t.Errorf("decided %s %s %q, want it held for its owner", d.Action, d.Reason, d.Message)
+	}
+}
+
+// A template that was applied a moment ago may not have reached the watch, and
+// the next commit may let go of what only it mentions.
+func TestNothingIsPrunedThatATemplateNotSeenYetMayMention(t *testing.T) {
+	obs := observe(t, governed)
+	free, role := configMap("free"), inventory.ID{Name: "free", GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}}
+	obs.State.Inventory = inventory.NewSet(free, role, configMap("a"), configMap("b"), configMap("c"))
+	obs.Changes = []inventory.Change{unchanged(configMap("a")), unchanged(configMap("b")), unchanged(configMap("c"))}
+	obs.Orphans = []inventory.Live{{ID: free, UID: "cm", Annotations: owned}, {ID: role, UID: "role", Annotations: owned}}
+	obs.DaemonSets[0].RevisionObserved = false
+	got := objectDecisions(mustPlan(t, obs, open))
+	if want := "Hold InUse"; got["ConfigMap/agents/free"] != want {
+		t.Errorf("ConfigMap: %s, want %s", got["ConfigMap/agents/free"], want)
+	}
+	if want := "Prune Orphaned"; got["ClusterRole/free"] != want {
+		t.Errorf("ClusterRole, which no template mentions: %s, want %s", got["ClusterRole/free"], want)
 	}
 }
