@@ -29,11 +29,7 @@ const (
 
 // follow runs passes for as long as the Lease is held.
 func (a *Agent) follow(ctx context.Context) error {
-	c, err := cluster.New(a.cfg.Cluster, cluster.Options{
-		Instance:       a.instance(),
-		ForceConflicts: a.cfg.ForceConflicts,
-		Log:            a.log,
-	})
+	c, err := cluster.New(a.cfg.Cluster, a.clusterOptions())
 	if err != nil {
 		return err
 	}
@@ -61,6 +57,15 @@ func (a *Agent) follow(ctx context.Context) error {
 
 func (a *Agent) instance() inventory.Instance {
 	return inventory.Instance{Namespace: a.cfg.Namespace, Name: a.cfg.Instance}
+}
+
+func (a *Agent) clusterOptions() cluster.Options {
+	return cluster.Options{
+		Instance:       a.instance(),
+		Log:            a.log,
+		Now:            a.cfg.Now,
+		ForceConflicts: a.cfg.ForceConflicts,
+	}
 }
 
 func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store) *reconcile.Reconciler {
