@@ -64,7 +64,7 @@ func (t *tour) judge() {
 		return
 	}
 	first := firstFailure(nodes)
-	t.halted = fmt.Sprintf("%d of at most %d nodes failed, first %s with %s at %s: %s",
+	t.halted = fmt.Sprintf("nodes failed: %d, maxFailures: %d; first %s with %s at %s: %s",
 		len(nodes), t.policy.MaxFailures, first.Node, first.DaemonSet, first.Revision, first.Message)
 }
 
