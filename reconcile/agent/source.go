@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -87,6 +88,9 @@ func (p *poller) read(ctx context.Context, c gitsource.Commit) {
 	if err != nil {
 		p.refused = commitError{hash: c.Hash, err: err}
 		p.last.err = p.refused
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.seen = "" // on a busy machine; read again at the next poll
+		}
 		return
 	}
 	p.last = update{fleet: fleet}
