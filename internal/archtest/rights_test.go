@@ -26,6 +26,14 @@ func TestInstalledAgentMayApplyTheFleet(t *testing.T) {
 	report(t, checkRights(t, fleet, read(t, "examples/install/fleet-rbac.yaml")))
 }
 
+// Why a disruption budget can never allow an eviction is in the budget itself.
+func TestInstalledAgentMayReadDisruptionBudgets(t *testing.T) {
+	rules := rulesOf(t, read(t, "examples/install/rbac.yaml"))
+	if slices.Contains(missingVerbs(rules, "policy", "poddisruptionbudgets", "any"), "get") {
+		t.Error("examples/install/rbac.yaml allows no get of poddisruptionbudgets")
+	}
+}
+
 func TestRightsRuleFails(t *testing.T) {
 	fleet := []file{
 		{"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
@@ -49,16 +57,7 @@ rules:
 // objects of the fleet.
 func checkRights(t *testing.T, fleet []file, role file) []problem {
 	t.Helper()
-	var rules []rbacv1.PolicyRule
-	for _, doc := range documents(role) {
-		var r rbacv1.ClusterRole
-		if err := yaml.Unmarshal([]byte(doc), &r); err != nil {
-			t.Fatalf("%s: %v", role.Path, err)
-		}
-		if r.Kind == "ClusterRole" {
-			rules = append(rules, r.Rules...)
-		}
-	}
+	rules := rulesOf(t, role)
 	var problems []problem
 	for _, f := range fleet {
 		for _, doc := range documents(f) {
@@ -84,6 +83,22 @@ func checkRights(t *testing.T, fleet []file, role file) []problem {
 		}
 	}
 	return sorted(problems)
+}
+
+// rulesOf are the rules of the ClusterRoles in a file.
+func rulesOf(t *testing.T, f file) []rbacv1.PolicyRule {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	for _, doc := range documents(f) {
+		var r rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(doc), &r); err != nil {
+			t.Fatalf("%s: %v", f.Path, err)
+		}
+		if r.Kind == "ClusterRole" {
+			rules = append(rules, r.Rules...)
+		}
+	}
+	return rules
 }
 
 // missingVerbs are those of applying that no rule allows. Who lists or watches
