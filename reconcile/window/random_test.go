@@ -169,7 +169,7 @@ func (g generator) instant(near time.Time) time.Time {
 func TestAgainstOracle(t *testing.T) {
 	groups := *oracleGroups
 	if raceDetector || testing.Short() {
-		groups /= 10
+		groups /= 20
 		t.Logf("REDUCED to %d calendars under -race or -short", groups)
 	}
 	g := newGenerator(*oracleSeed)
