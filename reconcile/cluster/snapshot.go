@@ -80,9 +80,10 @@ func (f feeds) start(c *Cluster) []func(context.Context) error {
 }
 
 // Snapshot is what the watches have told last: all nodes and all DaemonSets,
-// sorted by name, and all pods of DaemonSets, in no order. A DaemonSet whose newest
-// template, as this Cluster applied it, has not reached the watch yet counts as
-// not observed.
+// sorted by name, and all pods of DaemonSets, in no order. A DaemonSet of another
+// generation than the one last compared or applied counts as not observed: our
+// own template has not reached the watch yet, or somebody else's was not seen by
+// Inspect.
 func (c *Cluster) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
 	nodes := c.feeds.nodes.values()
 	slices.SortFunc(nodes, func(a, b health.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -97,7 +98,7 @@ func (c *Cluster) daemonSets() []health.DaemonSet {
 	var out []health.DaemonSet
 	for _, d := range c.feeds.daemonSets.values() {
 		ds := health.DaemonSetOf(d, revisions[d.Namespace])
-		if d.Generation < c.appliedGeneration(ds) {
+		if known := c.knownGeneration(ds); known != 0 && known != d.Generation {
 			ds.RevisionObserved = false
 		}
 		out = append(out, ds)
@@ -106,8 +107,9 @@ func (c *Cluster) daemonSets() []health.DaemonSet {
 	return out
 }
 
-// appliedGeneration is the generation that our last apply of a DaemonSet made.
-func (c *Cluster) appliedGeneration(ds health.DaemonSet) int64 {
+// knownGeneration is the generation of a DaemonSet that was last compared with
+// Git, or made by applying it; 0 if none was.
+func (c *Cluster) knownGeneration(ds health.DaemonSet) int64 {
 	id := inventory.ID{Namespace: ds.Name.Namespace, Name: ds.Name.Name, GroupKind: daemonSetKind}
 	k, ok := c.knowledge(id)
 	if !ok || k.uid != ds.UID {
