@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
 )
 
 // Recording the intent and applying take time, in which the window may shut.
@@ -79,4 +80,32 @@ func (s *slow) Save(ctx context.Context, state State) error {
 func (s *slow) Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome {
 	defer s.pass("apply")
 	return s.world.Apply(ctx, steps)
+}
+
+// Comparing takes time. What the watches tell meanwhile counts.
+func TestPodsAreLookedAtLast(t *testing.T) {
+	m := &moving{world: &world{objects: map[string]string{}}}
+	r := NewReconciler(Options{Instance: us, Cluster: m, Store: m, Now: func() time.Time { return shut }})
+	obs, err := r.Observe(t.Context(), source(map[string]string{"a": "1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(obs.Nodes) != 1 {
+		t.Error("the node that was added meanwhile was not seen")
+	}
+}
+
+// moving is a world that gets a node while its objects are compared.
+type moving struct {
+	*world
+	nodes []health.Node
+}
+
+func (m *moving) Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
+	m.nodes = []health.Node{{Name: "n1", Ready: true}}
+	return m.world.Inspect(ctx, objects)
+}
+
+func (m *moving) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+	return m.nodes, nil, nil
 }

@@ -58,20 +58,29 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 		return Observation{}, err
 	}
 	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.opts.AllowPrune}
-	obs.Nodes, obs.DaemonSets, obs.Pods = r.opts.Cluster.Snapshot()
-	if src.Fleet == nil {
+	if src.Fleet != nil {
+		err = r.compare(ctx, &obs)
+	} else {
 		obs.Policies, err = recorded(state.Record, r.opts.Now())
-		return obs, err
 	}
-	obs.Policies = src.Fleet.Policies
-	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, src.Fleet.Objects); err != nil {
+	if err != nil {
 		return Observation{}, err
 	}
-	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(state.Inventory, obs.Changes)); err != nil {
-		return Observation{}, err
+	obs.Nodes, obs.DaemonSets, obs.Pods = r.opts.Cluster.Snapshot() // last: it takes no time
+	return obs, nil
+}
+
+// compare looks at the objects of a fleet, and at what is owned and not in it.
+func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) {
+	obs.Policies = obs.Fleet.Policies
+	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, obs.Fleet.Objects); err != nil {
+		return err
+	}
+	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
+		return err
 	}
 	obs.Waiting = r.backoff.due(obs.Changes, r.opts.Now())
-	return obs, nil
+	return nil
 }
 
 // load reads the state once; after that, what was saved last is what is stored,
