@@ -34,9 +34,11 @@ func newApplyCommand(g *globals) *cobra.Command {
 		Use:   "apply [DIR]",
 		Short: "Run one pass of a working tree now, after showing what it would do",
 		Long: `Run one pass: apply what changed, prune what is gone, and evict the pods that may be
-evicted now. Windows, budgets and guards hold as they do for the agent. Exit code
-1 if something failed.`,
-		Example:           "  lamplighter apply . --path clusters/prod --yes",
+evicted now. Windows, budgets and guards hold as they do for the agent, so what is
+not due yet is held, and a later pass goes on. Refused while an agent runs the
+instance. Exit code 1 if something failed or was refused.`,
+		Example: `  lamplighter apply . --path clusters/prod
+  lamplighter apply . --path clusters/prod --yes -o json`,
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -56,7 +56,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		return nil, err
 	}
 	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
-	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Log: g.logger()})
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Now: now, Log: g.logger()})
 	if err != nil {
 		return nil, err
 	}

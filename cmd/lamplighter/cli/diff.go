@@ -22,8 +22,8 @@ func newDiffCommand(g *globals) *cobra.Command {
 		Use:   "diff [DIR]",
 		Short: "Show what applying a working tree would change in the cluster",
 		Long: `Show what applying a working tree would change, by a server-side dry run, and what
-is held back or guarded, and why. Exit code 0 for no differences, 1 for some, 2
-for an error. Nothing is changed.`,
+is held back, guarded or refused, and why. The values of Secrets are masked.
+Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`,
 		Example:           "  lamplighter diff . --path clusters/prod --context prod",
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,

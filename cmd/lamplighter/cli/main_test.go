@@ -18,8 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the tests compare with")
 
-// nodes is enough for a rollout to have a first, a next and a last node.
-const nodes = 3
+// nodes is enough for a rollout to have a first, a next and a last node, and for
+// one with a GPU.
+const nodes = 4
 
 // TestMain runs the tests, or lamplighter itself: the scripts start this very
 // binary under that name.

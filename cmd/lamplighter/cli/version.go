@@ -42,7 +42,7 @@ func dependencyVersion(path string) string {
 func newVersionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of this binary and of what it renders with",
+		Short: "Print the version of this binary, and of what it was built with",
 		Args:  noArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
 			return printAnswer(g, show.Version{
