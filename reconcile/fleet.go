@@ -32,12 +32,9 @@ type Commit struct {
 // Fleet is one commit, rendered and understood: what should be on the cluster
 // and by which rules it gets there.
 type Fleet struct {
-	Commit    Commit
-	Objects   []*unstructured.Unstructured
-	Documents []policy.Document
-	// DaemonSets are what the documents may refer to.
-	DaemonSets []policy.DaemonSet
-	Policies   policy.Set
+	Commit   Commit
+	Objects  []*unstructured.Unstructured
+	Policies policy.Set
 	// Warnings are findings that do not keep the commit from being used.
 	Warnings []policy.Problem
 }
@@ -67,9 +64,8 @@ func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.
 	if err != nil {
 		return nil, err
 	}
-	documents := documentsOf(out.Policies)
-	policies, problems := policy.Parse(documents, daemonSets, now)
-	fleet := &Fleet{Commit: commit, Documents: documents, DaemonSets: daemonSets, Policies: policies}
+	policies, problems := policy.Parse(documentsOf(out.Policies), daemonSets, now)
+	fleet := &Fleet{Commit: commit, Policies: policies}
 	invalid := &InvalidError{}
 	for _, p := range problems {
 		if p.Level == policy.Error {

@@ -116,7 +116,7 @@ func orphanIDs(owned inventory.Set, changes []inventory.Change) []inventory.ID {
 // recorded reads the policies on record. They were valid when they came into
 // force, so a problem now means that the record cannot be trusted.
 func recorded(record Record, now time.Time) (policy.Set, error) {
-	set, problems := policy.Parse(record.Documents, record.DaemonSets, now)
+	set, problems := policy.ParseRecorded(record.Documents, now)
 	for _, p := range problems {
 		if p.Level == policy.Error {
 			return policy.Set{}, fmt.Errorf("policies on record: %s", p)
@@ -141,7 +141,7 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 		next.Commit, next.Since = src.Fleet.Commit, now.UTC().Truncate(time.Second)
 	}
 	if src.Fleet != nil {
-		next.Documents, next.DaemonSets = src.Fleet.Documents, src.Fleet.DaemonSets
+		next.Documents = src.Fleet.Policies.Documents()
 		next.Objects = notes(plan.Objects)
 	}
 	next.Problem = ""

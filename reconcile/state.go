@@ -23,10 +23,9 @@ type State struct {
 type Record struct {
 	Commit Commit    `json:"commit,omitzero"`
 	Since  time.Time `json:"since,omitzero"` // when the commit came into force
-	// Documents are the commit's policy kinds. They are never sent to the
-	// cluster by themselves. DaemonSets are what they may refer to.
-	Documents  []policy.Document  `json:"documents,omitempty"`
-	DaemonSets []policy.DaemonSet `json:"daemonSets,omitempty"`
+	// Documents are the commit's policies, with the DaemonSets they select
+	// written out. They are never sent to the cluster by themselves.
+	Documents []policy.Document `json:"documents,omitempty"`
 	// Problem says why the newest commit is not the one in force. Empty when
 	// it is.
 	Problem string `json:"problem,omitempty"`
