@@ -5,12 +5,14 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -18,8 +20,8 @@ import (
 type feed[T any] struct {
 	what     string // for errors: "watch pods"
 	informer cache.SharedIndexInformer
-	// refused is the last error that a list or watch was answered with, and
-	// denied is closed when one of them will not go away by trying again.
+	// refused is what the last list or watch was answered with, unless it began,
+	// and denied is closed when trying again will not help.
 	refused atomic.Pointer[error]
 	denied  chan struct{}
 	deny    sync.Once
@@ -39,7 +41,7 @@ func (r *record[T]) GetObjectMeta() metav1.Object { return &r.meta }
 // source says where a feed's objects come from and what is kept of them.
 type source[T any] struct {
 	what    string
-	lister  cache.ListerWatcher
+	lister  *cache.ListWatch
 	example runtime.Object
 	reduce  func(any) (T, error)
 	// same reports whether a change from one value to the other is of no
@@ -47,12 +49,19 @@ type source[T any] struct {
 	same func(a, b T) bool
 }
 
-func newFeed[T any](src source[T], notify func()) (*feed[T], error) {
-	f := &feed[T]{
-		what:     src.what,
-		denied:   make(chan struct{}),
-		informer: cache.NewSharedIndexInformerWithOptions(src.lister, src.example, cache.SharedIndexInformerOptions{}),
+func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], error) {
+	f := &feed[T]{what: src.what, denied: make(chan struct{})}
+	watching := &cache.ListWatch{
+		ListWithContextFunc: src.lister.ListWithContextFunc,
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := src.lister.WatchFuncWithContext(ctx, o)
+			if err == nil && f.refused.Swap(nil) != nil {
+				notify() // whoever did not trust what it told last looks again
+			}
+			return w, err
+		},
 	}
+	f.informer = cache.NewSharedIndexInformerWithOptions(watching, src.example, cache.SharedIndexInformerOptions{})
 	if err := f.informer.SetTransform(src.transform); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.what, err)
 	}
@@ -60,7 +69,9 @@ func newFeed[T any](src source[T], notify func()) (*feed[T], error) {
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 			return // it lists again
 		}
-		f.refused.Store(&err)
+		if f.refused.Swap(&err) == nil && f.informer.HasSynced() {
+			log.Warn("a watch is refused: what it told may be out of date", "watch", f.what, "err", err)
+		}
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
 			f.deny.Do(func() { close(f.denied) })
 		}
@@ -130,10 +141,19 @@ func (f *feed[T]) wait(ctx context.Context) error {
 	if f.informer.HasSynced() {
 		return nil // it was let in meanwhile
 	}
+	if err := f.blind(); err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f.what, context.Cause(ctx))
+}
+
+// blind says why the feed may be behind: its watch has ended, and a new one was
+// refused. It is nil while there is one, or while one has not been tried.
+func (f *feed[T]) blind() error {
 	if refused := f.refused.Load(); refused != nil {
 		return fmt.Errorf("%s: %w", f.what, *refused)
 	}
-	return fmt.Errorf("%s: %w", f.what, context.Cause(ctx))
+	return nil
 }
 
 // values returns what the feed knows, in no order.

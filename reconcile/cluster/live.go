@@ -153,7 +153,7 @@ func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResour
 		example: &metav1.PartialObjectMetadata{},
 		reduce:  reduceLive,
 		same:    sameLive(kind),
-	}, c.notify)
+	}, c.notify, c.opts.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResour
 }
 
 // labelled lists and watches the metadata of objects that carry our label.
-func (c *Cluster) labelled(resource schema.GroupVersionResource) cache.ListerWatcher {
+func (c *Cluster) labelled(resource schema.GroupVersionResource) *cache.ListWatch {
 	selector := inventory.InstanceLabel + "=" + c.opts.Instance.Name
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

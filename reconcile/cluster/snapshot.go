@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -45,29 +46,29 @@ func (c *Cluster) newFeeds() (feeds, error) {
 	if f.nodes, err = newFeed(source[health.Node]{
 		what: "watch nodes", lister: lister(core, "nodes", ""), example: &corev1.Node{},
 		reduce: reduceNode, same: sameValue[health.Node],
-	}, c.notify); err != nil {
+	}, c.notify, c.opts.Log); err != nil {
 		return feeds{}, err
 	}
 	if f.daemonSets, err = newFeed(source[*appsv1.DaemonSet]{
 		what: "watch DaemonSets", lister: lister(apps, "daemonsets", ""), example: &appsv1.DaemonSet{},
 		reduce: reduceDaemonSet, same: sameDaemonSet,
-	}, c.notify); err != nil {
+	}, c.notify, c.opts.Log); err != nil {
 		return feeds{}, err
 	}
 	if f.revisions, err = newFeed(source[*appsv1.ControllerRevision]{
 		what: "watch ControllerRevisions", lister: lister(apps, "controllerrevisions", ""), example: &appsv1.ControllerRevision{},
 		reduce: reduceRevision, same: func(a, b *appsv1.ControllerRevision) bool { return a.Revision == b.Revision },
-	}, c.notify); err != nil {
+	}, c.notify, c.opts.Log); err != nil {
 		return feeds{}, err
 	}
 	f.pods, err = newFeed(source[health.Pod]{
 		what: "watch pods", lister: lister(core, "pods", podSelector), example: &corev1.Pod{},
 		reduce: refs.reducePod, same: samePod,
-	}, c.notify)
+	}, c.notify, c.opts.Log)
 	return f, err
 }
 
-func lister(client rest.Interface, resource, selector string) cache.ListerWatcher {
+func lister(client rest.Interface, resource, selector string) *cache.ListWatch {
 	return cache.NewFilteredListWatchFromClient(client, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) {
 		o.LabelSelector = selector
 		o.FieldSelector = fields.Everything().String()
@@ -79,11 +80,17 @@ func (f feeds) start(c *Cluster) []func(context.Context) error {
 	return []func(context.Context) error{f.nodes.start(c), f.daemonSets.start(c), f.revisions.start(c), f.pods.start(c)}
 }
 
+// blind says which of the watches are refused, and why.
+func (f feeds) blind() error {
+	return errors.Join(f.nodes.blind(), f.daemonSets.blind(), f.revisions.blind(), f.pods.blind())
+}
+
 // Snapshot is what the watches have told last: all nodes and all DaemonSets,
 // sorted by name, and all pods of DaemonSets, in no order. A DaemonSet of another
 // generation than the one last compared or applied counts as not observed: our
 // own template has not reached the watch yet, or somebody else's was not seen by
-// Inspect.
+// Inspect. So do all while one of the watches is refused: what they tell may be
+// long out of date.
 func (c *Cluster) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
 	nodes := c.feeds.nodes.values()
 	slices.SortFunc(nodes, func(a, b health.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -95,10 +102,11 @@ func (c *Cluster) daemonSets() []health.DaemonSet {
 	for _, r := range c.feeds.revisions.values() {
 		revisions[r.Namespace] = append(revisions[r.Namespace], r)
 	}
+	blind := c.feeds.blind() != nil
 	var out []health.DaemonSet
 	for _, d := range c.feeds.daemonSets.values() {
 		ds := health.DaemonSetOf(d, revisions[d.Namespace])
-		if known := c.knownGeneration(ds); known != 0 && known != d.Generation {
+		if known := c.knownGeneration(ds); blind || known != 0 && known != d.Generation {
 			ds.RevisionObserved = false
 		}
 		out = append(out, ds)

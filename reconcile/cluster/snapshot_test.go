@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,6 +27,15 @@ func TestRevisionOfAnEditThatWasNotComparedIsNotTrusted(t *testing.T) {
 	delete(c.known, id)
 	if !c.daemonSets()[0].RevisionObserved {
 		t.Error("the revision of a DaemonSet that nobody compares is not trusted")
+	}
+}
+
+func TestNoRevisionIsTrustedWhileAWatchIsRefused(t *testing.T) {
+	c := seen(t, 2)
+	forbidden := errors.New("nodes is forbidden")
+	c.feeds.nodes.refused.Store(&forbidden)
+	if c.daemonSets()[0].RevisionObserved {
+		t.Error("a revision is trusted though nobody tells of nodes any more")
 	}
 }
 
