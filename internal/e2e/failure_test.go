@@ -66,8 +66,7 @@ func TestResumeIsHeardByTheRunningAgent(t *testing.T) {
 	w.commit(t, "a bad build", files("2", "no-image"))
 	w.halted(t, 1)
 
-	out, err := w.command(t, "resume", "agents").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "1 failures acknowledged") {
+	if out, err := w.command(t, "resume", "agents").CombinedOutput(); err != nil {
 		t.Fatalf("resume: %v: %s", err, out)
 	}
 	w.halted(t, 2) // one more node was allowed to try, and failed

@@ -39,14 +39,9 @@ func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(req)
 }
 
-// all are those so far.
+// all are those so far, dry runs among them.
 func (r *requests) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.sent)
-}
-
-// writes are those that are no reads. A dry run is among them.
-func (r *requests) writes() []string {
-	return slices.DeleteFunc(r.all(), func(s string) bool { return strings.HasPrefix(s, http.MethodGet+" ") })
 }

@@ -43,8 +43,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// commit writes files into the fleet repository, and a kustomization of all the
-// files that were ever committed.
+// commit writes files into the fleet repository, on top of what is there.
 func (w *world) commit(t *testing.T, message string, files map[string]string) string {
 	t.Helper()
 	return w.repo.Commit(t, "main", message, files)
