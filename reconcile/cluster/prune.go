@@ -103,6 +103,9 @@ func (r removal) delete(ctx context.Context, m *metav1.PartialObjectMetadata) er
 	if m.DeletionTimestamp != nil {
 		return nil
 	}
+	if err := r.takesNothingAlong(ctx); err != nil {
+		return err
+	}
 	background := metav1.DeletePropagationBackground
 	return r.cluster.try(ctx, func(ctx context.Context) error {
 		return r.cluster.metadataOf(r.target).Delete(ctx, m.Name, metav1.DeleteOptions{
@@ -110,6 +113,21 @@ func (r removal) delete(ctx context.Context, m *metav1.PartialObjectMetadata) er
 			PropagationPolicy: &background,
 		})
 	})
+}
+
+// takesNothingAlong looks once more at what would go with a namespace or a
+// definition: much may have happened since the plan.
+func (r removal) takesNothingAlong(ctx context.Context) error {
+	switch r.target.id.GroupKind {
+	case namespaceKind, definitionKind:
+	default:
+		return nil
+	}
+	cargo := r.cluster.cargo(ctx, r.target.id)
+	if cargo.err == nil && len(cargo.foreign) > 0 {
+		return fmt.Errorf("holds %s, not in this inventory", cargo.foreign[0])
+	}
+	return cargo.err
 }
 
 // release takes our marks off an object that stays.

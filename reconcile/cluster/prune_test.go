@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -133,6 +134,26 @@ metadata: {name: ours, namespace: NS-inner}`)
 	if held.Reason != inventory.NamespaceNotEmpty || !strings.Contains(held.Message, "Secret/"+inner[0].GetName()+"/theirs") {
 		t.Errorf("got %s %q, want the Secret named", held.Reason, held.Message)
 	}
+}
+
+// Between the plan and the deletion lie all applies of a pass.
+func TestNamespaceThatIsUsedMeanwhileStays(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.allow = true
+	inner := w.objects(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: NS-used}")[0]
+	w.pass(t, inner)
+	t.Cleanup(func() {
+		err := w.Client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), inner.GetName(), metav1.DeleteOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	plan := w.plan(t, w.configMap(t, "a", "1"))
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}
+	if _, err := w.Client.CoreV1().ConfigMaps(inner.GetName()).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes), "Failed Namespace/"+inner.GetName()+": holds ConfigMap/NS-used/theirs")
 }
 
 func (w *world) wantGone(t *testing.T, name string) {
