@@ -52,8 +52,8 @@ func (g *graph) checkManifest(file string) error {
 }
 
 // registered is how kustomize reports an object that is there already:
-// Kind.version.group/name.namespace.
-var registered = regexp.MustCompile(`already registered id: ([^./]+)\.[^/]*/(\S+)\.(\S+)`)
+// Kind.version.group/name.namespace, with or without a quote after it.
+var registered = regexp.MustCompile(`already registered id: ([^./]+)\.[^/]*/(\S+)\.([^\s'":]+)`)
 
 // duplicate names the files behind an object that is defined more than once.
 func (g *graph) duplicate(cause error) error {
