@@ -103,12 +103,12 @@ func daemonSetsOf(objects []render.Object) ([]policy.DaemonSet, error) {
 			continue
 		}
 		if o.GetNamespace() == "" {
-			errs = append(errs, fmt.Errorf("%s: metadata.namespace is missing: set it, or namespace: in the kustomization", inventory.Format(inventory.IDOf(o.Unstructured))))
+			errs = append(errs, fmt.Errorf("%s: metadata.namespace is missing: set it, or namespace: in the kustomization", where(o)))
 			continue
 		}
 		strategy, _, err := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type")
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: spec.updateStrategy.type: %w", inventory.Format(inventory.IDOf(o.Unstructured)), err))
+			errs = append(errs, fmt.Errorf("%s: spec.updateStrategy.type: %w", where(o), err))
 			continue
 		}
 		out = append(out, policy.DaemonSet{
@@ -120,4 +120,13 @@ func daemonSetsOf(objects []render.Object) ([]policy.DaemonSet, error) {
 		})
 	}
 	return out, errors.Join(errs...)
+}
+
+// where names an object with the file that defines it, if that is known.
+func where(o render.Object) string {
+	id := inventory.Format(inventory.IDOf(o.Unstructured))
+	if o.File == "" {
+		return id
+	}
+	return o.File + ": " + id
 }
