@@ -152,7 +152,7 @@ func absent(t target, defined map[schema.GroupKind]bool) inventory.Change {
 		gvk := t.object.GroupVersionKind()
 		change.Err = fmt.Errorf("the API server does not serve %s %s: its CustomResourceDefinition is missing", gvk.GroupVersion(), gvk.Kind)
 	case t.mapping != nil && t.namespaced() && t.id.Namespace == "":
-		change.Err = &inventory.RejectedError{Message: "metadata.namespace is missing"}
+		change.Err = &inventory.RejectedError{Message: "metadata.namespace is missing: set it, or namespace: in the kustomization"}
 	}
 	return change
 }
