@@ -11,6 +11,7 @@ import (
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/rollout"
 )
 
 // Recording the intent and applying take time, in which the window may shut.
@@ -108,4 +109,43 @@ func (m *moving) Inspect(ctx context.Context, objects []*unstructured.Unstructur
 
 func (m *moving) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
 	return m.nodes, nil, nil
+}
+
+// A refusal frees a slot and a pod that has moved is another one by now, and
+// nothing else may happen that would tell.
+func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
+	for result, soon := range map[rollout.AttemptResult]bool{rollout.Refused: true, rollout.Gone: true, rollout.Sent: false} {
+		e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: result, obs: observe(t, governed)}
+		e.obs.Pods[0].Hash = "older"
+		r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return open }})
+		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Attempts) != 1 {
+			t.Fatalf("%d evictions, want 1", len(report.Attempts))
+		}
+		if got := !report.Next.IsZero() && report.Next.Sub(open) <= lookAgain; got != soon {
+			t.Errorf("%s: next look %s later, want it within %s: %t", result, report.Next.Sub(open), lookAgain, soon)
+		}
+	}
+}
+
+// evicting is a world with pods, whose evictions all end alike.
+type evicting struct {
+	*world
+	obs    Observation
+	result rollout.AttemptResult
+}
+
+func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+	return e.obs.Nodes, e.obs.DaemonSets, e.obs.Pods
+}
+
+func (e *evicting) Evict(_ context.Context, decisions []rollout.Decision) []rollout.Attempt {
+	var out []rollout.Attempt
+	for _, d := range decisions {
+		out = append(out, rollout.Attempt{Decision: d, Result: e.result})
+	}
+	return out
 }

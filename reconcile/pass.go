@@ -46,8 +46,23 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	}
 	r.act(ctx, &report)
 	err = r.settle(ctx, &report)
-	report.Next = earliest(now, plan.NextLook, r.backoff.next(now))
+	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(report.Attempts, now))
 	return report, err
+}
+
+// lookAgain is how soon after evictions that were not sent the next pass is due.
+const lookAgain = time.Second
+
+// nextLook is when to look again after evictions; zero if the watches will tell.
+// They need not after a refusal, which leaves a slot for another node, nor when
+// a pod was not the one decided about, if it moved only in what nobody looks at.
+func nextLook(attempts []rollout.Attempt, now time.Time) time.Time {
+	for _, a := range attempts {
+		if a.Result == rollout.Refused || a.Result == rollout.Gone {
+			return now.Add(lookAgain)
+		}
+	}
+	return time.Time{}
 }
 
 // Observe does every read of a pass. A command that only shows what would be
