@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/jsonpath"
 
 	"lamplighter.dev/internal/testkit"
@@ -38,6 +39,7 @@ const kubeTimeout = time.Minute
 //	kube apply MANAGER FILE              apply a file's objects as that field manager
 //	kube get RESOURCE NAMESPACE/NAME P   print the JSONPath P of an object
 //	kube gone RESOURCE NAMESPACE/NAME    the object does not exist
+//	kube as USER FILE                    write a kubeconfig that acts as USER
 //	kube remember NAMESPACE              note what is in a namespace
 //	kube unchanged NAMESPACE             it is as it was
 type kube struct {
@@ -56,7 +58,7 @@ func newKube(t *testing.T, cluster *testkit.Cluster) *kube {
 
 func (k *kube) command(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: kube apply|get|gone|remember|unchanged ...")
+		ts.Fatalf("usage: kube apply|get|gone|as|remember|unchanged ...")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), kubeTimeout)
 	defer cancel()
@@ -72,6 +74,8 @@ func (k *kube) command(ts *testscript.TestScript, neg bool, args []string) {
 		if _, err := k.get(ctx, args[1], args[2], "{}"); !apierrors.IsNotFound(err) {
 			ts.Fatalf("%s %s exists (%v)", args[1], args[2], err)
 		}
+	case "as":
+		ts.Check(k.as(args[1], ts.MkAbs(args[2])))
 	case "remember", "unchanged":
 		now, err := k.contents(ctx, args[1])
 		ts.Check(err)
@@ -152,6 +156,18 @@ func (k *kube) resource(name string) (schema.GroupVersionResource, error) {
 		gvr, err = k.mapper.ResourceFor(resource)
 	}
 	return gvr, err
+}
+
+// as writes a kubeconfig for somebody who may do only what anybody may.
+func (k *kube) as(user, file string) error {
+	config, err := clientcmd.LoadFromFile(k.cluster.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	for _, auth := range config.AuthInfos {
+		auth.Impersonate = user
+	}
+	return clientcmd.WriteToFile(*config, file)
 }
 
 // contents says which version of what is in a namespace. Pods come and go and

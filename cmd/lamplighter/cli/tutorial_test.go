@@ -39,7 +39,9 @@ func TestTutorial(t *testing.T) {
 	}{
 		{"3. Look before you leap", func() { r.printed("frozen by year-end", "apply DaemonSet/kube-system/calico-node: Created") }},
 		{"4. Apply", r.allUp},
-		{"5. Upgrade, and see it wait", func() { r.printed("DaemonSet/kube-system/calico-node: ", "+        image: docker.io/calico/node:v3.30.3") }},
+		{"5. Upgrade, and see it wait", func() {
+			r.printed("DaemonSet/kube-system/calico-node: ", "+        image: docker.io/calico/node:v3.30.3")
+		}},
 		{"6. The agent", func() { r.upgraded("upgrade the network now") }},
 		{"7. A bad version", func() { r.upgraded(`Revert "a bad day"`) }},
 	}

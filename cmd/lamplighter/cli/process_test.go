@@ -52,6 +52,26 @@ func TestWatchPrintsWhatChangesUntilToldToEnd(t *testing.T) {
 	}
 }
 
+func TestAgentWaitsForAnAPIServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	away := `{"current-context": "away", "contexts": [{"name": "away", "context": {"cluster": "away"}}],
+		"clusters": [{"name": "away", "cluster": {"server": "https://127.0.0.1:1"}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(away), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, &testkit.Cluster{Kubeconfig: kubeconfig}, "agent", "--git", "file:///fleet", "--listen", "")
+	testkit.Eventually(t, patience, func(context.Context) error {
+		if got := p.stderr.String(); !strings.Contains(got, "127.0.0.1:1: connect: connection refused") {
+			return fmt.Errorf("it does not say what is away:\n%s", got)
+		}
+		return nil
+	})
+	if stderr, err := p.interrupt(); err != nil || !strings.Contains(stderr, `msg="agent stopped"`) {
+		t.Errorf("got %v, want it to end as it was told:\n%s", err, stderr)
+	}
+}
+
 // applyConfigMap applies a ConfigMap with lamplighter, whatever comes of it.
 func applyConfigMap(t *testing.T, cluster *testkit.Cluster, namespace, level string) {
 	t.Helper()
