@@ -103,7 +103,7 @@ func (s *stage) clear(well bool) {
 func (s *stage) leave() {
 	s.audience.leave()
 	s.server.stop()
-	say("\nThe sandbox and the agent go on. Look around:")
+	say("\nThe sandbox and the agent go on, with the last commit in force: the Git server is gone. Look around:")
 	say("  export KUBECONFIG=%s", s.kubeconfig)
 	say("  bin/lamplighter status --nodes")
 	say("and end them with:")
