@@ -63,7 +63,7 @@ func TestFeedKnowsThatItIsBlind(t *testing.T) {
 		}
 		forbidden.Store(true)
 		running.Load().Stop()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if err := f.blind(); err == nil {
 			t.Error("it takes itself for up to date while it may not watch")
 		}
@@ -72,7 +72,7 @@ func TestFeedKnowsThatItIsBlind(t *testing.T) {
 		}
 		before := notices.Load()
 		forbidden.Store(false)
-		time.Sleep(5 * time.Minute)
+		<-time.After(5 * time.Minute)
 		if err := f.blind(); err != nil {
 			t.Errorf("after it was let in again: %v", err)
 		}
