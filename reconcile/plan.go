@@ -73,7 +73,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Commit:     obs.commit().Hash,
 	}, obs.Policies.Upgrades, now)
 	// Only now: a ledger that knows who governs is not taken for one that was lost.
-	plan.Rollout.Ledger = plan.Rollout.Ledger.Govern(obs.Policies)
+	plan.Rollout.Ledger = plan.Rollout.Ledger.Govern(obs.Policies, liveDaemonSets(obs)...)
 	plan.NextLook = earliest(now, plan.Rollout.NextLook, plan.Objects.Earliest())
 	return plan, nil
 }

@@ -45,7 +45,7 @@ type Verdict struct {
 // Gate says whether a change of a DaemonSet may be sent now. What disturbs pods
 // waits for a window of the policy that governs the DaemonSet or, when it has
 // left the fleet, that governed it last; one that no policy ever governed waits
-// for nothing. A freeze of scope Everything holds every change.
+// for nothing, and one of which that is not known waits for all policies. A freeze of scope Everything holds every change.
 func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	if s := set.Everything().At(now).Any(); !s.Open {
 		return refused(s)
@@ -79,8 +79,11 @@ func gateDelete(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	if p, ok := set.For(c.DaemonSet); ok {
 		return inWindow(p, now)
 	}
-	last, ok := l.Governed[c.DaemonSet.String()]
-	if !ok || last.Policy == "" {
+	last, known := l.Governed[c.DaemonSet.String()]
+	switch {
+	case !known:
+		return inEveryWindow(set.Upgrades, now)
+	case last.Policy == "":
 		return Verdict{Allowed: true}
 	}
 	for _, p := range set.Upgrades {
@@ -93,6 +96,29 @@ func gateDelete(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("policy %s governed it last, and its windows cannot be read: %v", last.Policy, err)}
 	}
 	return inWindow(p, now)
+}
+
+// inEveryWindow is for a DaemonSet of which it is not known who governed it
+// last: it may have been any policy, so all of them must be open at once.
+// Without any policy nobody has asked for windows.
+func inEveryWindow(policies []policy.UpgradePolicy, now time.Time) Verdict {
+	verdict := Verdict{Allowed: true}
+	for _, p := range policies {
+		v := inWindow(p, now)
+		if v.Allowed {
+			continue
+		}
+		v.Message = fmt.Sprintf("it is not on record which policy governed it last, and policy %s waits: %s", p.Name, v.Message)
+		if verdict.Allowed || later(v.Until, verdict.Until) {
+			verdict = v
+		}
+	}
+	return verdict
+}
+
+// later says that one instant is after another; zero is never.
+func later(a, b time.Time) bool {
+	return !b.IsZero() && (a.IsZero() || a.After(b))
 }
 
 func inWindow(p policy.UpgradePolicy, now time.Time) Verdict {

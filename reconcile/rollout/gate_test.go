@@ -18,6 +18,8 @@ const gateDocuments = `
 - {apiVersion: lamplighter.dev/v1alpha1, kind: Freeze, metadata: {name: stop}, spec: {start: 2026-03-20T00:00:00Z, end: 2026-03-21T00:00:00Z, reason: all, scope: Everything}}
 - {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: held}, spec: {daemonSets: [{namespace: ns, name: cni}], windows: [night]}}
 - {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: eager}, spec: {daemonSets: [{namespace: ns, name: log}], windows: [night], templates: Immediately}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: MaintenanceWindow, metadata: {name: late}, spec: {timeZone: UTC, schedule: "0 0 * * *", duration: 3h}}
+- {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: tardy}, spec: {daemonSets: [{namespace: ns, name: gpu}], windows: [late]}}
 `
 
 func policySet(t *testing.T, text string, daemonSets ...string) policy.Set {
@@ -44,11 +46,11 @@ func policySet(t *testing.T, text string, daemonSets ...string) policy.Set {
 }
 
 func TestGate(t *testing.T) {
-	set := policySet(t, gateDocuments, "cni", "log", "free")
+	set := policySet(t, gateDocuments, "cni", "log", "gpu", "free")
 	const (
 		noon, night = "2026-03-02T12:00:00Z", "2026-03-02T23:00:00Z"
 		audit, stop = "2026-03-10T23:00:00Z", "2026-03-20T23:00:00Z"
-		opens       = "2026-03-02T22:00:00Z"
+		opens, late = "2026-03-02T22:00:00Z", "2026-03-03T01:00:00Z"
 	)
 	tests := map[string]struct {
 		change ChangeKind
@@ -70,6 +72,9 @@ func TestGate(t *testing.T) {
 		"deleting goes inside the window":           {Delete, "cni", night, "", ""},
 		"re-creating waits":                         {Recreate, "cni", noon, WindowShut, opens},
 		"what was never governed is deleted":        {Delete, "free", noon, "", ""},
+		"what is not known waits":                   {Delete, "unknown", noon, WindowShut, "2026-03-03T00:00:00Z"},
+		"the windows of all policies must be open":  {Delete, "unknown", night, WindowShut, "2026-03-03T00:00:00Z"},
+		"and when they are, it is deleted":          {Delete, "unknown", late, "", ""},
 		"a freeze of everything holds a template":   {TemplateChange, "log", stop, Frozen, "2026-03-21T00:00:00Z"},
 		"and creating":                              {Create, "cni", stop, Frozen, "2026-03-21T00:00:00Z"},
 		"and updating":                              {Update, "free", stop, Frozen, "2026-03-21T00:00:00Z"},
@@ -84,7 +89,7 @@ func TestGate(t *testing.T) {
 - {apiVersion: lamplighter.dev/v1alpha1, kind: MaintenanceWindow, metadata: {name: old}, spec: {timeZone: UTC, schedule: "0 22 * * *", duration: 6h}}
 - {apiVersion: lamplighter.dev/v1alpha1, kind: UpgradePolicy, metadata: {name: gone}, spec: {daemonSets: [{namespace: ns, name: left}], windows: [old]}}
 `, "left")
-	ledger := throughJSON(t, Ledger{}.Govern(before).Govern(set))
+	ledger := throughJSON(t, Ledger{}.Govern(before).Govern(set, nameOf("free")))
 	ledger.Governed["ns/moved"] = Governance{Policy: "held"}
 	ledger.Governed["ns/broken"] = Governance{Policy: "lost"}
 	for name, tt := range tests {
@@ -103,8 +108,34 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// A lost ledger and a commit that drops a DaemonSet must not delete it by day.
+func TestGateDeletesUnderLostLedger(t *testing.T) {
+	noon := instant(t, "2026-03-02T12:00:00Z")
+	deletion := Change{DaemonSet: nameOf("cni"), Kind: Delete}
+	set := policySet(t, gateDocuments, "cni", "log", "gpu")
+	set.Upgrades[0].DaemonSets = nil // as if the commit had dropped it
+	if got := Gate(deletion, set, Ledger{}, noon); got.Allowed {
+		t.Error("allowed at once, though it may have been governed")
+	}
+	if got := Gate(deletion, policy.Set{}, Ledger{}, noon); !got.Allowed {
+		t.Errorf("without any policy: got %+v, want it allowed", got)
+	}
+}
+
+// What only says that a DaemonSet is in no policy does not make a ledger known
+// that has lost its visits.
+func TestUngovernedDaemonSetsDoNotHideALostLedger(t *testing.T) {
+	l := Ledger{}.Govern(policy.Set{}, nameOf("free"))
+	if _, known := l.Governed["ns/free"]; !known || !l.lost() {
+		t.Errorf("got %+v, lost %t; want the DaemonSet known and the ledger lost", l, l.lost())
+	}
+	if l = l.Govern(policySet(t, gateDocuments, "cni", "log", "gpu")); l.lost() {
+		t.Error("a ledger that knows who governs is lost")
+	}
+}
+
 func TestGatePaused(t *testing.T) {
-	set := policySet(t, gateDocuments, "cni", "log")
+	set := policySet(t, gateDocuments, "cni", "log", "gpu")
 	night := instant(t, "2026-03-02T23:00:00Z")
 	ledger := Ledger{}.Pause("held", "CHG-7", night.Add(-time.Hour))
 	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, set, ledger, night)

@@ -5,12 +5,16 @@ package rollout
 import (
 	"maps"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"lamplighter.dev/reconcile/policy"
 )
 
 // Govern records the policy of every DaemonSet with the documents that say when
-// it may be disturbed, so that they outlive their removal from the fleet.
-func (l Ledger) Govern(set policy.Set) Ledger {
+// it may be disturbed, so that they outlive their removal from the fleet. Of the
+// DaemonSets that are live as the fleet wants them it records that they are
+// known, also when they are in no policy: a deletion need not wait then.
+func (l Ledger) Govern(set policy.Set, live ...types.NamespacedName) Ledger {
 	governed := maps.Clone(l.Governed)
 	if governed == nil {
 		governed = map[string]Governance{}
@@ -20,6 +24,11 @@ func (l Ledger) Govern(set policy.Set) Ledger {
 			g := governed[name.String()]
 			g.Policy, g.Documents = p.Name, set.Governing(name)
 			governed[name.String()] = g
+		}
+	}
+	for _, name := range live {
+		if _, known := governed[name.String()]; !known {
+			governed[name.String()] = Governance{}
 		}
 	}
 	l.Governed = governed

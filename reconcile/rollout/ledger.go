@@ -124,7 +124,9 @@ type Pause struct {
 }
 
 // Governance is what is kept of a DaemonSet after it has left Git: the policy
-// that governed it last, whose windows its deletion waits for.
+// that governed it last, whose windows its deletion waits for. The zero
+// Governance is that of one which is known to be in no policy; of a DaemonSet
+// without an entry nothing is known.
 type Governance struct {
 	Policy    string            `json:"policy,omitempty"`
 	Proven    string            `json:"proven,omitempty"` // the revision that a visit settled last
@@ -185,9 +187,15 @@ func (r Refusal) sameNode(other Refusal) bool {
 	return r.Policy == other.Policy && r.Node == other.Node
 }
 
-// lost says that nothing is remembered.
+// lost says that nothing is remembered. That DaemonSets are in no policy says
+// nothing of visits, since none is for them.
 func (l *Ledger) lost() bool {
-	return len(l.Visits) == 0 && len(l.Failures) == 0 && len(l.Finished) == 0 && len(l.Governed) == 0
+	for _, g := range l.Governed {
+		if g.Policy != "" || g.Proven != "" {
+			return false
+		}
+	}
+	return len(l.Visits) == 0 && len(l.Failures) == 0 && len(l.Finished) == 0
 }
 
 // clone copies what the planner changes.

@@ -51,6 +51,14 @@ func readScene(t *testing.T, text string) *scene {
 			}
 		}
 	}
+	for _, p := range s.policies { // as the pass before has recorded it, unless the ledger is lost
+		for _, name := range p.DaemonSets {
+			if g, ok := s.observed.Ledger.Governed[name.String()]; ok {
+				g.Policy = p.Name
+				s.observed.Ledger.Governed[name.String()] = g
+			}
+		}
+	}
 	s.finished = len(s.observed.Ledger.Finished)
 	return s
 }
