@@ -4,7 +4,9 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +21,7 @@ import (
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/agent"
+	"lamplighter.dev/reconcile/policy"
 )
 
 type applyFlags struct {
@@ -120,7 +123,14 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	if err := show.WritePlan(g.streams.Err, plan); err != nil {
 		return false, err
 	}
-	if f.yes || !show.Touches(plan) {
+	newRules, err := differ(obs.State.Record.Documents, src.Fleet.Policies.Documents())
+	if err != nil {
+		return false, err
+	}
+	if newRules {
+		fmt.Fprintln(g.streams.Err, "windows, freezes or policies change")
+	}
+	if f.yes || (!newRules && !show.Touches(plan)) {
 		return true, nil
 	}
 	fmt.Fprintf(g.streams.Err, "Apply to %s? [y/N] ", c.config.Host)
@@ -136,6 +146,19 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	}
 	fmt.Fprintln(g.streams.Err, "nothing was changed; --yes applies without asking")
 	return false, exitCode(exitSignal)
+}
+
+// differ compares policy kinds as they were recorded with those of a fleet.
+func differ(recorded, now []policy.Document) (bool, error) {
+	was, err := json.Marshal(recorded)
+	if err != nil {
+		return false, fmt.Errorf("policies on record: %w", err)
+	}
+	is, err := json.Marshal(now)
+	if err != nil {
+		return false, fmt.Errorf("policies: %w", err)
+	}
+	return len(recorded)+len(now) > 0 && !bytes.Equal(was, is), nil
 }
 
 // ensureNamespace makes the place where the instance keeps its state.
