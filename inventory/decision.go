@@ -41,6 +41,9 @@ const (
 	Terminating        Reason = "Terminating"        // it is being deleted
 	WaitsForDependency Reason = "WaitsForDependency" // what it depends on, or what depends on it, stays as it is
 	InUse              Reason = "InUse"              // prune guard: a pod or a template still references it
+	ApplyFirst         Reason = "ApplyFirst"         // something that is rendered cannot be applied, so nothing is pruned
+	Failing            Reason = "Failing"            // it failed, and is not tried again yet
+	Fighting           Reason = "Fighting"           // somebody undoes each correction; it is corrected less and less often
 	EmptyRender        Reason = "EmptyRender"        // nothing is rendered, so nothing is pruned
 	MassDelete         Reason = "MassDelete"         // the commit drops more than half of the objects
 	NamespaceNotEmpty  Reason = "NamespaceNotEmpty"  // the namespace holds objects that would go with it

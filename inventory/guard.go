@@ -2,9 +2,32 @@
 
 package inventory
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // guard returns the decision that holds back all prunes, nil if there is none.
+func (p *planner) guard(orphans map[ID]Live) *Decision {
+	if d := p.notApplied(); d != nil {
+		return d
+	}
+	return p.massDelete(orphans)
+}
+
+// notApplied holds all prunes while something that is rendered cannot be
+// applied: it may be what takes the place of an orphan.
+func (p *planner) notApplied() *Decision {
+	for _, id := range sortedKeys(p.rendered) {
+		if reason := p.decided[id].Reason; slices.Contains([]Reason{Conflict, Failing, Rejected, Unknown}, reason) {
+			d := hold(ApplyFirst, "%s is not applied: %s", Format(id), reason)
+			return &d
+		}
+	}
+	return nil
+}
+
+// massDelete is the guard against a render that is not meant.
 //
 // An empty render, or one that drops more than half of what is owned, is more
 // often a wrong path or a broken overlay than a wish. Not counted are objects
@@ -12,7 +35,7 @@ import "regexp"
 // successor is rendered: in a small fleet those alone could be the majority. A
 // single object is no mass; without that exception, an inventory of one could
 // never change.
-func (p *planner) guard(orphans map[ID]Live) *Decision {
+func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 	if p.AllowPrune {
 		return nil
 	}

@@ -19,8 +19,9 @@ const (
 	lastRetry  = 5 * time.Minute
 )
 
-// Retry is when an object that failed is tried again, and why it failed.
+// Retry is when an object that is left alone is tried again, and why it is.
 type Retry struct {
+	Reason  inventory.Reason // Failing or Fighting
 	At      time.Time
 	Message string
 }
@@ -67,7 +68,7 @@ func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now tim
 		if last.content == content && last.wait > 0 {
 			wait = min(2*last.wait, lastRetry)
 		}
-		b[o.ID] = attempt{Retry: Retry{At: now.Add(wait), Message: o.Err.Error()}, content: content, wait: wait}
+		b[o.ID] = attempt{Retry: Retry{Reason: inventory.Failing, At: now.Add(wait), Message: o.Err.Error()}, content: content, wait: wait}
 	}
 }
 

@@ -73,6 +73,25 @@ func TestNothingIsDoneWhenTheIntentCannotBeRecorded(t *testing.T) {
 	}
 }
 
+// What takes the place of an orphan has to be there before the orphan goes.
+func TestNothingIsPrunedWhenAnApplyFailed(t *testing.T) {
+	w := &world{objects: map[string]string{}}
+	w.settle(t, map[string]string{"a": "1", "b": "1", "old": "1"})
+	w.fails = "new"
+	next := map[string]string{"a": "1", "b": "1", "new": "1"}
+	if _, err := w.process().Pass(t.Context(), source(next)); err != nil {
+		t.Fatal(err)
+	}
+	if _, kept := w.objects["old"]; !kept {
+		t.Error("old is gone though new could not be made")
+	}
+	w.fails = ""
+	w.settle(t, next)
+	if diff := cmp.Diff(next, w.objects); diff != "" {
+		t.Error(diff)
+	}
+}
+
 var errDead = errors.New("the process is dead")
 
 // world is a cluster of ConfigMaps and the stored state. From write number dies
@@ -82,6 +101,7 @@ type world struct {
 	stored  State
 	writes  int
 	dies    int
+	fails   string // the object that cannot be applied
 }
 
 func (w *world) process() *Reconciler {
@@ -184,6 +204,8 @@ func (w *world) each(steps [][]inventory.Decision, action inventory.Action, do f
 		case d.Action == inventory.Release:
 			o.Result = inventory.ResultReleased
 		case d.Action != action:
+		case d.ID.Name == w.fails:
+			o.Result, o.Err = inventory.ResultFailed, errors.New("denied")
 		default:
 			if o.Err = w.write(); o.Err != nil {
 				o.Result = inventory.ResultFailed

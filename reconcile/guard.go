@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
@@ -12,8 +13,9 @@ import (
 // references is the prune guard: what each orphan is still needed for. An old
 // pod needs the ConfigMap it mounts at its next restart, whatever Git says by
 // then, and so does every pod that the live template makes. A template that has
-// not been observed yet may mention anything.
-func references(obs Observation) map[inventory.ID][]string {
+// not been observed yet may mention anything. What pods need without naming it
+// stays until every DaemonSet is as Git says.
+func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inventory.ID][]string {
 	orphaned := map[inventory.ID]bool{}
 	for _, o := range obs.Orphans {
 		orphaned[o.ID] = true
@@ -47,7 +49,54 @@ func references(obs Observation) map[inventory.ID][]string {
 	for _, p := range obs.Pods {
 		use(p.References, "pod "+p.Name.String())
 	}
+	for _, ds := range unfinished(obs, vetoed) {
+		for id := range orphaned {
+			if granted[id.GroupKind] && (id.Namespace == "" || id.Namespace == ds.Namespace) {
+				users[id] = append(users[id], "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
+			}
+		}
+	}
 	return users
+}
+
+// granted are the kinds that pods need without naming them: what lets them act,
+// be reached, and mount. Which pods do is not known.
+var granted = map[schema.GroupKind]bool{
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
+	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
+}
+
+// unfinished are our DaemonSets that are not yet as Git says: what waits to be
+// applied or deleted, and what has pods of another revision than its own.
+func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inventory.ID {
+	outdated := map[types.UID]bool{}
+	revisions := map[types.UID]string{}
+	for _, d := range obs.DaemonSets {
+		revisions[d.UID] = d.Revision
+		outdated[d.UID] = !d.RevisionObserved
+	}
+	for _, p := range obs.Pods {
+		if revision, ours := revisions[p.Owner]; ours && p.Hash != revision {
+			outdated[p.Owner] = true
+		}
+	}
+	changed := map[inventory.ID]bool{}
+	for _, c := range obs.Changes {
+		changed[c.ID] = c.TemplateChanged || c.Err != nil
+	}
+	var out []inventory.ID
+	for _, d := range obs.DaemonSets {
+		id := daemonSetID(d.Name)
+		_, held := vetoed[id]
+		if obs.State.Inventory.Contains(id) && (held || changed[id] || outdated[d.UID]) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // mentionable are the kinds that a pod template names.

@@ -24,7 +24,7 @@ type ObjectNote struct {
 // Failed says that it was tried in vain, or will not be tried before a person
 // changes something.
 func (n ObjectNote) Failed() bool {
-	return n.Action != string(inventory.Hold) || n.Reason == string(Failing)
+	return n.Action != string(inventory.Hold) || n.Reason == string(inventory.Failing) || n.Reason == string(inventory.Fighting)
 }
 
 // notes lists the objects that a plan leaves as they are though Git says

@@ -4,8 +4,8 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"lamplighter.dev/inventory"
@@ -55,10 +55,11 @@ const lookAgain = time.Second
 
 // nextLook is when to look again after evictions; zero if the watches will tell.
 // They need not after a refusal, which leaves a slot for another node, nor when
-// a pod was not the one decided about, if it moved only in what nobody looks at.
+// a pod was not the one decided about, if it moved only in what nobody looks at,
+// nor when the API server gave no answer.
 func nextLook(attempts []rollout.Attempt, now time.Time) time.Time {
 	for _, a := range attempts {
-		if a.Result == rollout.Refused || a.Result == rollout.Gone {
+		if a.Result != rollout.Sent {
 			return now.Add(lookAgain)
 		}
 	}
@@ -94,7 +95,8 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err
 	}
-	obs.Waiting = r.backoff.due(obs.Changes, r.opts.Now())
+	obs.Waiting = r.fights.due(obs.Changes, r.opts.Now())
+	maps.Copy(obs.Waiting, r.backoff.due(obs.Changes, r.opts.Now()))
 	return nil
 }
 
@@ -172,11 +174,14 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
 	if objects := report.Plan.Objects; objects.Touches() {
-		applied := r.opts.Cluster.Apply(ctx, unvetoed(report.Observation, objects.Steps, r.opts.Now()))
-		pruned := r.opts.Cluster.Prune(ctx, unvetoed(report.Observation, objects.Prunes, r.opts.Now()))
-		report.Outcomes = append(applied, pruned...)
+		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(report.Observation, objects.Steps, r.opts.Now()))
+		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
+			pruned := r.opts.Cluster.Prune(ctx, unvetoed(report.Observation, objects.Prunes, r.opts.Now()))
+			report.Outcomes = append(report.Outcomes, pruned...)
+		}
 	}
 	r.backoff.note(report.Plan.Objects, report.Outcomes, r.opts.Now())
+	r.fights.note(report.Plan.Objects, report.Outcomes, r.opts.Now())
 }
 
 // settle saves what came of it. If this save is lost we track too much, which
@@ -185,18 +190,14 @@ func (r *Reconciler) settle(ctx context.Context, report *Report) error {
 	settled := report.After
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
 	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
-	var errs []error
 	for _, a := range report.Attempts {
 		if a.Result == rollout.Refused {
 			settled.Ledger = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now())
 		}
-		if a.Err != nil {
-			errs = append(errs, fmt.Errorf("evict %s: %w", a.Decision.Pod.Name, a.Err))
-		}
 	}
 	report.After = settled
 	if err := r.save(ctx, settled); err != nil {
-		errs = append(errs, fmt.Errorf("record outcomes: %w", err))
+		return fmt.Errorf("record outcomes: %w", err)
 	}
-	return errors.Join(errs...)
+	return nil
 }

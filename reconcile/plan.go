@@ -49,13 +49,14 @@ type Plan struct {
 func New(obs Observation, now time.Time) (Plan, error) {
 	var plan Plan
 	if obs.Fleet != nil {
+		vetoed := vetoes(obs, now)
 		objects, err := inventory.New(inventory.Input{
 			Instance:   obs.Instance,
 			Owned:      obs.State.Inventory,
 			Changes:    obs.Changes,
 			Orphans:    obs.Orphans,
-			Vetoes:     vetoes(obs, now),
-			References: references(obs),
+			Vetoes:     vetoed,
+			References: references(obs, vetoed),
 			AllowPrune: obs.AllowPrune,
 		})
 		if err != nil {

@@ -153,6 +153,28 @@ func TestConfigMapOfALivePodOrTemplateIsNotPruned(t *testing.T) {
 	}
 }
 
+func TestRightsStayWhileADaemonSetWaits(t *testing.T) {
+	obs := observe(t, governed)
+	binding := inventory.ID{GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}, Name: "cni"}
+	obs.State.Inventory = inventory.NewSet(daemonSetID(agents), binding, configMap("a"), configMap("b"))
+	obs.Orphans = []inventory.Live{{ID: binding, UID: "binding", Annotations: owned}}
+	others := []inventory.Change{unchanged(configMap("a")), unchanged(configMap("b"))}
+
+	obs.Changes = append(others, templateChange(t))
+	if got := objectDecisions(mustPlan(t, obs, shut))["ClusterRoleBinding/cni"]; got != "Hold InUse" {
+		t.Errorf("while the new template waits: %s, want Hold InUse", got)
+	}
+	obs.Changes = append(others, unchanged(daemonSetID(agents)))
+	obs.Pods[0].Hash = "older"
+	if got := objectDecisions(mustPlan(t, obs, shut))["ClusterRoleBinding/cni"]; got != "Hold InUse" {
+		t.Errorf("while an old pod runs: %s, want Hold InUse", got)
+	}
+	obs.Pods[0].Hash = "live"
+	if got := objectDecisions(mustPlan(t, obs, shut))["ClusterRoleBinding/cni"]; got != "Prune Orphaned" {
+		t.Errorf("when all is as Git says: %s, want Prune Orphaned", got)
+	}
+}
+
 func TestWithoutACommitNothingIsAppliedAndVisitsGoOn(t *testing.T) {
 	obs := observe(t, governed)
 	obs.Fleet = nil
@@ -174,7 +196,7 @@ func TestWhatFailedWaitsBeforeItIsTriedAgain(t *testing.T) {
 	obs := observe(t, governed)
 	id := configMap("bad")
 	obs.Changes = []inventory.Change{created(id)}
-	obs.Waiting = map[inventory.ID]Retry{id: {At: shut.Add(5 * time.Second), Message: "no"}}
+	obs.Waiting = map[inventory.ID]Retry{id: {Reason: inventory.Failing, At: shut.Add(5 * time.Second), Message: "no"}}
 	want := map[string]string{"ConfigMap/agents/bad": "Hold Failing until 2026-12-01T09:00:05Z"}
 	if diff := cmp.Diff(want, objectDecisions(mustPlan(t, obs, shut))); diff != "" {
 		t.Error(diff)

@@ -60,11 +60,12 @@ type Reconciler struct {
 	opts    Options
 	state   *State // as stored; nil when it has to be loaded
 	backoff backoff
+	fights  fights
 }
 
 // NewReconciler returns a Reconciler that has seen nothing yet.
 func NewReconciler(opts Options) *Reconciler {
-	return &Reconciler{opts: opts, backoff: backoff{}}
+	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}}
 }
 
 // Forget makes the next pass load the state again, as it must when somebody

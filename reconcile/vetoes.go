@@ -12,9 +12,6 @@ import (
 	"lamplighter.dev/reconcile/rollout"
 )
 
-// Failing is the reason of an object that failed and waits to be tried again.
-const Failing inventory.Reason = "Failing"
-
 // vetoes says which objects must be left as they are for now: DaemonSets that
 // wait for a window, everything while a freeze of that scope is in force, and
 // what failed and is not tried again yet.
@@ -27,7 +24,7 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 			continue
 		}
 		if retry, waits := obs.Waiting[id]; waits {
-			out[id] = inventory.Veto{Reason: Failing, Until: retry.At, Message: retry.Message}
+			out[id] = inventory.Veto{Reason: retry.Reason, Until: retry.At, Message: retry.Message}
 			continue
 		}
 		if id.GroupKind != daemonSetKind {

@@ -105,7 +105,7 @@ func (o AppliedObject) failed() bool {
 	case lower(inventory.ResultConflict), lower(inventory.ResultRefused), lower(inventory.ResultSkipped), lower(inventory.ResultFailed):
 		return true
 	case lower(inventory.ResultHeld):
-		return o.Reason == string(reconcile.Failing) || o.Reason == string(inventory.Unknown)
+		return o.Reason == string(inventory.Failing) || o.Reason == string(inventory.Unknown)
 	}
 	return false
 }
