@@ -64,6 +64,8 @@ func changeKinds(obs Observation) map[inventory.ID]rollout.ChangeKind {
 		case c.Kind == inventory.None:
 		case c.Kind == inventory.Create:
 			kinds[c.ID] = rollout.Create
+		case c.TemplateChanged && placementChanged(c):
+			kinds[c.ID] = rollout.PlacementChange
 		case c.TemplateChanged:
 			kinds[c.ID] = rollout.TemplateChange
 		default:

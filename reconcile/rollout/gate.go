@@ -28,6 +28,9 @@ const (
 	Update ChangeKind = "Update"
 	// TemplateChange: pods that are created from now on are new.
 	TemplateChange ChangeKind = "TemplateChange"
+	// PlacementChange: the template changes, and with it the nodes on which pods
+	// may run. The DaemonSet controller deletes those that may not at once.
+	PlacementChange ChangeKind = "PlacementChange"
 	// Delete: all pods end.
 	Delete ChangeKind = "Delete"
 	// Recreate: the DaemonSet is deleted and created anew.
@@ -44,7 +47,8 @@ type Verdict struct {
 
 // Gate says whether a change of a DaemonSet may be sent now. What disturbs pods
 // waits for a window of the policy that governs the DaemonSet or, when it has
-// left the fleet, that governed it last; one that no policy ever governed waits
+// left the fleet, that governed it last, and so does the template that comes with
+// leaving its policy; one that no policy ever governed waits
 // for nothing, and one of which that is not known waits for all policies. A freeze of scope Everything holds every change.
 func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	if s := set.Everything().At(now).Any(); !s.Open {
@@ -53,7 +57,7 @@ func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	switch c.Kind {
 	case Create, Update:
 		return Verdict{Allowed: true}
-	case TemplateChange:
+	case TemplateChange, PlacementChange:
 		return gateTemplate(c, set, l, now)
 	case Delete, Recreate:
 		return gateDelete(c, set, l, now)
@@ -64,7 +68,14 @@ func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 
 func gateTemplate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	p, governed := set.For(c.DaemonSet)
-	if !governed || p.Templates == policy.Immediately {
+	if last := l.Governed[c.DaemonSet.String()]; !governed && last.Policy != "" && !last.Left {
+		var err error
+		if p, err = last.policy(set); err != nil {
+			return unreadable(last, err)
+		}
+		governed = true
+	}
+	if !governed || (c.Kind == TemplateChange && p.Templates == policy.Immediately) {
 		return Verdict{Allowed: true}
 	}
 	for _, pause := range l.Pauses {
@@ -86,16 +97,26 @@ func gateDelete(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	case last.Policy == "":
 		return Verdict{Allowed: true}
 	}
-	for _, p := range set.Upgrades {
-		if p.Name == last.Policy {
-			return inWindow(p, now)
-		}
-	}
-	p, err := policy.ParseGovernance(last.Documents)
+	p, err := last.policy(set)
 	if err != nil {
-		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("policy %s governed it last, and its windows cannot be read: %v", last.Policy, err)}
+		return unreadable(last, err)
 	}
 	return inWindow(p, now)
+}
+
+// policy is the one that governed last: as it is now or, when it has left the
+// fleet, as it was.
+func (g Governance) policy(set policy.Set) (policy.UpgradePolicy, error) {
+	for _, p := range set.Upgrades {
+		if p.Name == g.Policy {
+			return p, nil
+		}
+	}
+	return policy.ParseGovernance(g.Documents)
+}
+
+func unreadable(g Governance, err error) Verdict {
+	return Verdict{Reason: WindowShut, Message: fmt.Sprintf("policy %s governed it last, and its windows cannot be read: %v", g.Policy, err)}
 }
 
 // inEveryWindow is for a DaemonSet of which it is not known who governed it

@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -64,6 +65,9 @@ func TestGate(t *testing.T) {
 		"not in a freeze":                           {TemplateChange, "cni", audit, Frozen, "2026-03-11T00:00:00Z"},
 		"Immediately does not wait":                 {TemplateChange, "log", noon, "", ""},
 		"nor for a freeze of upgrades":              {TemplateChange, "log", audit, "", ""},
+		"but where pods may run waits":              {PlacementChange, "log", noon, WindowShut, opens},
+		"and goes inside the window, too":           {PlacementChange, "log", night, "", ""},
+		"of one in no policy it does not wait":      {PlacementChange, "free", noon, "", ""},
 		"a DaemonSet in no policy does not wait":    {TemplateChange, "free", noon, "", ""},
 		"creating does not wait":                    {Create, "cni", noon, "", ""},
 		"nor what is outside the template":          {Update, "cni", noon, "", ""},
@@ -83,6 +87,11 @@ func TestGate(t *testing.T) {
 		"a DaemonSet that left its policy, in Git":  {Delete, "moved", noon, WindowShut, opens},
 		"a DaemonSet that left Git with its policy": {Delete, "left", noon, WindowShut, opens},
 		"goes inside its last window":               {Delete, "left", night, "", ""},
+		"its template waits for that policy too":    {TemplateChange, "moved", noon, WindowShut, opens},
+		"and goes inside the window of that":        {TemplateChange, "moved", night, "", ""},
+		"also if the policy has left Git":           {TemplateChange, "left", noon, WindowShut, opens},
+		"but not for one that did not hold it":      {TemplateChange, "eagerly", noon, "", ""},
+		"nor if it is not known who governed":       {TemplateChange, "unknown", noon, "", ""},
 		"whose windows cannot be read":              {Delete, "broken", night, WindowShut, ""},
 	}
 	before := policySet(t, `
@@ -91,6 +100,7 @@ func TestGate(t *testing.T) {
 `, "left")
 	ledger := throughJSON(t, Ledger{}.Govern(before).Govern(set, nameOf("free")))
 	ledger.Governed["ns/moved"] = Governance{Policy: "held"}
+	ledger.Governed["ns/eagerly"] = Governance{Policy: "eager"}
 	ledger.Governed["ns/broken"] = Governance{Policy: "lost"}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +141,33 @@ func TestUngovernedDaemonSetsDoNotHideALostLedger(t *testing.T) {
 	}
 	if l = l.Govern(policySet(t, gateDocuments, "cni", "log", "gpu")); l.lost() {
 		t.Error("a ledger that knows who governs is lost")
+	}
+}
+
+// The template that comes with leaving a policy waits; later ones do not.
+func TestGateForgetsThePolicyForTemplates(t *testing.T) {
+	noon := instant(t, "2026-03-02T12:00:00Z")
+	before, after := policySet(t, gateDocuments, "cni", "log", "gpu"), policySet(t, gateDocuments, "cni", "log", "gpu")
+	after.Upgrades[slices.IndexFunc(after.Upgrades, func(p policy.UpgradePolicy) bool { return p.Name == "held" })].DaemonSets = nil
+	template, deletion := Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Change{DaemonSet: nameOf("cni"), Kind: Delete}
+
+	ledger := throughJSON(t, Ledger{}.Govern(before, nameOf("cni")).Govern(after))
+	if got := Gate(template, after, ledger, noon); got.Allowed {
+		t.Error("the template that comes with leaving is allowed at once")
+	}
+	if paused := ledger.Pause("held", "CHG-7", noon); Gate(template, after, paused, instant(t, "2026-03-02T23:00:00Z")).Reason != Paused {
+		t.Error("and while the policy is paused")
+	}
+	ledger = throughJSON(t, ledger.Govern(after, nameOf("cni")))
+	if got := Gate(template, after, ledger, noon); !got.Allowed {
+		t.Errorf("the next one: got %+v, want it allowed", got)
+	}
+	if got := Gate(deletion, after, ledger, noon); got.Allowed {
+		t.Error("a deletion is allowed at once")
+	}
+	ledger = ledger.Govern(before, nameOf("cni")).Govern(after)
+	if got := Gate(template, after, ledger, noon); got.Allowed {
+		t.Error("it came back and left again, and its template is allowed at once")
 	}
 }
 

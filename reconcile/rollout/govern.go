@@ -13,7 +13,8 @@ import (
 // Govern records the policy of every DaemonSet with the documents that say when
 // it may be disturbed, so that they outlive their removal from the fleet. Of the
 // DaemonSets that are live as the fleet wants them it records that they are
-// known, also when they are in no policy: a deletion need not wait then.
+// known, also when they are in no policy: a deletion need not wait then. Those
+// that have left their policy have left it for good.
 func (l Ledger) Govern(set policy.Set, live ...types.NamespacedName) Ledger {
 	governed := maps.Clone(l.Governed)
 	if governed == nil {
@@ -22,13 +23,15 @@ func (l Ledger) Govern(set policy.Set, live ...types.NamespacedName) Ledger {
 	for _, p := range set.Upgrades {
 		for _, name := range p.DaemonSets {
 			g := governed[name.String()]
-			g.Policy, g.Documents = p.Name, set.Governing(name)
+			g.Policy, g.Documents, g.Left = p.Name, set.Governing(name), false
 			governed[name.String()] = g
 		}
 	}
 	for _, name := range live {
-		if _, known := governed[name.String()]; !known {
-			governed[name.String()] = Governance{}
+		if _, inPolicy := set.For(name); !inPolicy {
+			g := governed[name.String()]
+			g.Left = g.Policy != ""
+			governed[name.String()] = g
 		}
 	}
 	l.Governed = governed
@@ -50,7 +53,7 @@ func (l *Ledger) govern(f *fleet, policies []policy.UpgradePolicy) {
 			key := name.String()
 			kept[key] = true
 			if g := l.Governed[key]; g.Policy != p.Name {
-				g.Policy = p.Name
+				g.Policy, g.Left = p.Name, false
 				l.Governed[key] = g
 			}
 		}

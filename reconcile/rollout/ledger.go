@@ -131,6 +131,7 @@ type Governance struct {
 	Policy    string            `json:"policy,omitempty"`
 	Proven    string            `json:"proven,omitempty"` // the revision that a visit settled last
 	Documents []policy.Document `json:"documents,omitempty"`
+	Left      bool              `json:"left,omitzero"` // its template was live without the policy: only its deletion waits
 }
 
 // Pause stops a policy.
