@@ -22,6 +22,7 @@ type stop struct {
 	underWay int            // steps that have not settled
 	begun    bool           // something has come of an eviction
 	gone     int            // steps whose DaemonSet should not run here any more
+	halfWay  bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
 
 	decision int  // its place in the plan
 	hold     hold // why nothing may be evicted here, whatever the slots; zero when it may
@@ -45,6 +46,7 @@ func (s *stop) consider(d *daemonSet, step *Step, v health.Verdict, p health.Pla
 		s.shown.take(shown{0, d, v.State, v.Message})
 		return
 	}
+	s.halfWay = s.halfWay || v.State != health.Current || !d.RevisionObserved
 	moving := v.State == health.Settling || v.State == health.Replacing || (v.State == health.Stuck && step != nil)
 	if s.set == nil || (moving && !s.moving) {
 		s.set, s.step, s.verdict, s.moving = d, step, v, moving

@@ -162,9 +162,9 @@ func (t *tour) conclude(s *stop) {
 		return
 	}
 	switch {
-	case s.set != nil && !t.waitsForSomebody(s):
-		return // half-way: the next DaemonSet's turn
-	case s.set != nil || s.gone > 0:
+	case s.halfWay && !t.waitsForSomebody(s):
+		return // the next DaemonSet's turn
+	case s.halfWay || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)
 	case slices.ContainsFunc(s.visit.Steps, func(s Step) bool { return s.Recovered }):
 		t.book.end(s.visit, Recovered, t.now)
