@@ -19,12 +19,23 @@ type ObjectNote struct {
 	Reason  string    `json:"reason"`
 	Until   time.Time `json:"until,omitzero"`
 	Message string    `json:"message,omitempty"`
+	// Orphan says that it is no longer in Git.
+	Orphan bool `json:"orphan,omitempty"`
 }
 
 // Failed says that it was tried in vain, or will not be tried before a person
-// changes something.
+// changes something. An orphan that nobody could look at only stays.
 func (n ObjectNote) Failed() bool {
-	return n.Action != string(inventory.Hold) || n.Reason == string(inventory.Failing) || n.Reason == string(inventory.Fighting)
+	if n.Action != string(inventory.Hold) {
+		return true
+	}
+	switch inventory.Reason(n.Reason) {
+	case inventory.Failing, inventory.Fighting:
+		return true
+	case inventory.Unknown:
+		return !n.Orphan
+	}
+	return false
 }
 
 // notes lists the objects that a plan leaves as they are though Git says
@@ -35,7 +46,7 @@ func notes(plan inventory.Plan) []ObjectNote {
 		if d.Action == inventory.Hold || d.Action == inventory.Refuse {
 			out = append(out, ObjectNote{
 				Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
-				Until: d.Until.UTC(), Message: d.Message,
+				Until: d.Until.UTC(), Message: d.Message, Orphan: d.Object == nil,
 			})
 		}
 	}
