@@ -15,7 +15,8 @@ import (
 //
 // Visits that are open go on before others start. Then come nodes that are down
 // already, so that a new revision mends what the last one broke before it
-// touches what works; then the oldest pods; then names.
+// touches what works; then the oldest pods; then names. Where an eviction came
+// to nothing before, the others go first, so that each gets its turn.
 func (t *tour) evictions(owners map[string]*Visit) {
 	used, most, down := t.visits(), t.slots(), t.down()
 	var candidates []int
@@ -89,6 +90,9 @@ func (s *stop) before(o *stop) int {
 	if c := s.rank() - o.rank(); c != 0 {
 		return c
 	}
+	if c := s.refused.Compare(o.refused); c != 0 {
+		return c
+	}
 	if c := s.verdict.Pod.Created.Compare(o.verdict.Pod.Created); c != 0 {
 		return c
 	}
@@ -101,6 +105,8 @@ func (s *stop) rank() int {
 		return 0
 	case s.visit != nil:
 		return 1
+	case !s.refused.IsZero():
+		return 4
 	case s.verdict.State == health.OutdatedDown:
 		return 2
 	default:

@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lamplighter.dev/reconcile/health"
@@ -108,6 +109,10 @@ func (t *tour) heldByRefusal(s *stop) hold {
 	if r == nil {
 		return hold{}
 	}
+	s.refused = r.At
+	if r.Errored {
+		return hold{} // the node comes last, and that is enough
+	}
 	until := r.At.Add(insistence)
 	t.alarm.at(until)
 	if t.now.Before(until) {
@@ -125,15 +130,51 @@ func (t *tour) restrain() {
 		if s.set == nil {
 			continue
 		}
-		if s.hold = t.holdOf(s); s.hold.reason == "" || s.visit == nil || s.begun {
-			continue
+		switch s.hold = t.holdOf(s); {
+		case s.visit == nil:
+		case s.hold.reason == "":
+			t.giveWay(s)
+		case !s.begun && !t.doubtful(s.visit):
+			t.forsake(s)
 		}
-		if t.doubtful(s.visit) {
-			continue
-		}
-		t.book.withdraw(s.visit)
-		s.visit, s.step = nil, nil
 	}
+}
+
+// giveWay lets go of a visit whose next eviction was tried for so long that
+// something must be in its way, though nobody refused it: a webhook that fails,
+// say. A node that is down by our doing keeps its slot.
+func (t *tour) giveWay(s *stop) {
+	pod := s.verdict.Pod
+	if s.step == nil || s.step.Retried || s.step.Pod != pod.UID || !s.step.Settled.IsZero() || s.underWay > 1 || (s.begun && s.down) {
+		return
+	}
+	if t.doubtful(s.visit) {
+		return
+	}
+	t.book.refuse(Refusal{
+		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: pod.UID, At: t.now, Errored: true,
+		Message: "no eviction was possible within " + doubt.String(),
+	})
+	s.refused = t.now
+	t.forsake(s)
+}
+
+// forsake ends a visit that has nothing under way, and of what is in vain
+// leaves no trace.
+func (t *tour) forsake(s *stop) {
+	v := s.visit
+	v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), func(step Step) bool {
+		if step.Settled.IsZero() {
+			t.trials[step.DaemonSet] -= one(step.To == t.revision(step.DaemonSet))
+		}
+		return step.Settled.IsZero()
+	})
+	if len(v.Steps) > 0 {
+		t.book.end(v, Released, t.now)
+	} else {
+		t.book.withdraw(v)
+	}
+	s.visit, s.step = nil, nil
 }
 
 func (t *tour) doubtful(v *Visit) bool {

@@ -165,13 +165,21 @@ func (c *check) slots(t reporter, p Plan) {
 }
 
 // priorities: I5. Nothing starts while an open visit, or a node that is down,
-// waits for a slot or a trial of the same DaemonSet.
+// waits for a slot or a trial of the same DaemonSet, unless its eviction came to
+// nothing before.
 func (c *check) priorities(t reporter, p Plan) {
 	t.Helper()
 	rank := func(d Decision) int {
+		refused := slices.IndexFunc(p.Ledger.Refusals, func(r Refusal) bool {
+			return r.Policy == d.Policy && r.Node == d.Node && r.DaemonSet == d.DaemonSet.String()
+		})
 		switch {
+		case refused >= 0 && p.Ledger.Refusals[refused].At.Equal(c.now):
+			return 3 // its visit has given way
 		case c.visits[visitKey{d.Policy, d.Node}].Node != "":
 			return 0
+		case refused >= 0:
+			return 3
 		case d.State == health.OutdatedDown:
 			return 1
 		default:

@@ -106,7 +106,8 @@ type Failure struct {
 	Acknowledged bool      `json:"acknowledged,omitzero"` // it no longer counts
 }
 
-// A Refusal is an eviction that the API server would not do.
+// A Refusal is an eviction that the API server would not do. The node comes after
+// those that have none on record.
 type Refusal struct {
 	Policy    string    `json:"policy"`
 	Node      string    `json:"node"`
@@ -114,6 +115,7 @@ type Refusal struct {
 	Pod       types.UID `json:"pod"`
 	Message   string    `json:"message,omitempty"`
 	At        time.Time `json:"at"`
+	Errored   bool      `json:"errored,omitzero"` // nobody refused: it was tried for a while and came to nothing
 }
 
 // A Pause stops a policy from starting anything until it is resumed.

@@ -43,6 +43,9 @@ func timeless(p Plan, now, later time.Time) Plan {
 	for i := range p.Ledger.Failures {
 		zero(&p.Ledger.Failures[i].At)
 	}
+	for i := range p.Ledger.Refusals {
+		zero(&p.Ledger.Refusals[i].At)
+	}
 	p.Policies = slices.Clone(p.Policies)
 	for i := range p.Policies {
 		p.Policies[i].ETA, p.Policies[i].Never = time.Time{}, ""

@@ -24,6 +24,8 @@ type stop struct {
 	gone     int            // steps whose DaemonSet should not run here any more
 	halfWay  bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
 
+	refused time.Time // when the eviction that comes next came to nothing last; zero when it did not
+
 	decision int  // its place in the plan
 	hold     hold // why nothing may be evicted here, whatever the slots; zero when it may
 }

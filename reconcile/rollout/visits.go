@@ -78,6 +78,13 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 // withdraw forgets a visit of which nothing has happened.
 func (b *book) withdraw(v *Visit) { delete(b.open, visitKey{v.Policy, v.Node}) }
 
+// refuse records a refusal in the place of the node's last one.
+func (b *book) refuse(r Refusal) {
+	b.ledger.Refusals = append(slices.DeleteFunc(b.ledger.Refusals, r.sameNode), r)
+	slices.SortFunc(b.ledger.Refusals, compareRefusals)
+	b.refused[visitKey{r.Policy, r.Node}] = r
+}
+
 // fail records a failure, once.
 func (b *book) fail(f Failure) {
 	if _, known := b.failed[f.key()]; known {
