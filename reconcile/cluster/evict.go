@@ -80,9 +80,9 @@ func (c *Cluster) attempt(ctx context.Context, d rollout.Decision, err error) ro
 	case status.Code == http.StatusTooManyRequests:
 		a.Result = rollout.Refused
 		a.Message = strings.TrimSpace(a.Message + " " + c.budget(ctx, d.Pod.Name.Namespace, status))
-	case status.Code < http.StatusInternalServerError, strings.Contains(status.Message, severalBudgets):
+	case strings.Contains(status.Message, severalBudgets):
 		a.Result = rollout.Refused
-	default:
+	default: // also 401 and 403: a missing right is no disruption budget
 		a.Result, a.Err = rollout.Errored, err
 	}
 	return a

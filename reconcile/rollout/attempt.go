@@ -6,7 +6,7 @@ package rollout
 type Attempt struct {
 	Decision Decision
 	Result   AttemptResult
-	Message  string // what the API server said; for Refused it goes into the ledger
+	Message  string // what the API server said, if it did; for Refused it goes into the ledger
 	Err      error  // set exactly when the Result is Errored
 }
 
@@ -16,12 +16,12 @@ type AttemptResult string
 const (
 	// Sent: the pod is being evicted.
 	Sent AttemptResult = "sent"
-	// Refused: a disruption budget, or whoever else has a say, does not allow it
-	// now. See [Ledger.Refuse].
+	// Refused: a disruption budget does not allow it now. See [Ledger.Refuse].
 	Refused AttemptResult = "refused"
 	// Gone: the pod is no longer the one that was decided about. The next plan
 	// sees what is there now.
 	Gone AttemptResult = "gone"
-	// Errored: nothing is known; the next plan tries again.
+	// Errored: it failed for another reason: no right to evict, a webhook, a
+	// connection. The next plan tries again and, after a while, gives way.
 	Errored AttemptResult = "errored"
 )
