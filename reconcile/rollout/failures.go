@@ -4,6 +4,9 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/health"
 )
@@ -51,7 +54,7 @@ func (t *tour) judge() {
 	nodes := map[string]Failure{}
 	for _, f := range t.book.ledger.Failures {
 		switch {
-		case f.Policy != t.policy.Name:
+		case f.Policy != t.policy.Name, !t.names(f.DaemonSet):
 		case f.Acknowledged:
 			t.amnesty[f.DaemonSet]++
 		default:
@@ -76,6 +79,12 @@ func firstFailure(nodes map[string]Failure) Failure {
 		}
 	}
 	return first
+}
+
+// names says that the policy lists a DaemonSet. A failure of one that it has
+// dropped is kept for its return and counts against nobody.
+func (t *tour) names(daemonSet string) bool {
+	return slices.ContainsFunc(t.policy.DaemonSets, func(n types.NamespacedName) bool { return n.String() == daemonSet })
 }
 
 // revision of one of the policy's DaemonSets; "" when it does not exist.

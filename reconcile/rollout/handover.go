@@ -5,16 +5,20 @@ package rollout
 import (
 	"slices"
 
+	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
 )
 
 // handover puts the ledger in line with what exists: a visit to a node that is
 // gone ends at once and frees its slot; a DaemonSet that has another policy now
 // takes its visits and failures along, so that renaming a policy does not give
-// it a fresh budget; what belongs to nothing ends.
-func (b *book) handover(f *fleet, policies []policy.UpgradePolicy) {
-	policyOf := map[string]string{}
+// it a fresh budget; what belongs to nothing ends. A policy that is gone may come
+// back with the next commit, so its visits stay open while their nodes are down
+// by our doing.
+func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
+	policyOf, names := map[string]string{}, map[string]bool{}
 	for _, p := range policies {
+		names[p.Name] = true
 		for _, name := range p.DaemonSets {
 			if set, ok := f.bySet[name]; ok {
 				policyOf[f.sets[set].key] = p.Name
@@ -27,7 +31,7 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy) {
 			b.end(open, NodeGone, f.now)
 			continue
 		}
-		moved := b.moveSteps(open, policyOf)
+		moved := b.moveSteps(open, policyOf, func(s Step) bool { return !names[v.Policy] && f.downSince(s, v.Node, a) })
 		switch {
 		case len(open.Steps) > 0:
 		case moved:
@@ -39,20 +43,19 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy) {
 	}
 	b.keepFailures(f, policyOf)
 	b.keepRefusals(f, policyOf)
-	names := map[string]bool{}
-	for _, p := range policies {
-		names[p.Name] = true
-	}
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
 }
 
-// moveSteps leaves in a visit only the steps of its own policy. It says whether
-// another policy has taken one over.
-func (b *book) moveSteps(v *Visit, policyOf map[string]string) (moved bool) {
+// moveSteps leaves in a visit only the steps of its own policy, and those of none
+// that are to be kept. It says whether another policy has taken one over.
+func (b *book) moveSteps(v *Visit, policyOf map[string]string, keep func(Step) bool) (moved bool) {
 	v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), func(s Step) bool {
 		to, governed := policyOf[s.DaemonSet]
-		if !governed || to == v.Policy {
-			return !governed
+		if !governed {
+			return !keep(s)
+		}
+		if to == v.Policy {
+			return false
 		}
 		moved = true
 		heir := b.open[visitKey{to, v.Node}]
@@ -67,10 +70,38 @@ func (b *book) moveSteps(v *Visit, policyOf map[string]string) (moved bool) {
 	return moved
 }
 
+// downSince says that a step has left its node without an available pod, or may
+// be about to. The limits of its policy are not known any more.
+func (f *fleet) downSince(s Step, node string, a *alarm) bool {
+	set := slices.IndexFunc(f.sets, func(d *daemonSet) bool { return d.key == s.DaemonSet })
+	if set < 0 || !s.Settled.IsZero() {
+		return false
+	}
+	i, d := f.byNode[node], f.sets[set]
+	if !d.placer.On(f.nodes[i]).ShouldRun {
+		return false
+	}
+	var limits health.Limits
+	for _, p := range f.podsOf(i, set, nil) {
+		if p.UID == s.Pod && s.doubtful(f.now) {
+			a.at(s.Evicted.Add(doubt))
+			continue
+		}
+		if limits.Available(d.DaemonSet, p, f.now) {
+			return false
+		}
+		if p.Ready && !p.Deleting {
+			a.at(limits.AvailableAt(d.DaemonSet, p))
+		}
+	}
+	return true
+}
+
 // keepFailures drops those of revisions that are no longer in force.
 func (b *book) keepFailures(f *fleet, policyOf map[string]string) {
-	revisions := map[string]string{}
+	revisions, exists := map[string]string{}, map[string]bool{}
 	for _, d := range f.sets {
+		exists[d.key] = true
 		if d.RevisionObserved {
 			revisions[d.key] = d.Revision
 		}
@@ -78,12 +109,13 @@ func (b *book) keepFailures(f *fleet, policyOf map[string]string) {
 	b.failed = map[Failure]int{}
 	var kept []Failure
 	for _, failure := range b.ledger.Failures {
-		to, governed := policyOf[failure.DaemonSet]
 		current, observed := revisions[failure.DaemonSet]
-		if !governed || (observed && current != failure.Revision) {
+		if !exists[failure.DaemonSet] || (observed && current != failure.Revision) {
 			continue
 		}
-		failure.Policy = to
+		if to, governed := policyOf[failure.DaemonSet]; governed {
+			failure.Policy = to
+		}
 		b.failed[failure.key()] = len(kept)
 		kept = append(kept, failure)
 	}

@@ -150,3 +150,22 @@ func TestFinishedVisitsFitIntoAConfigMap(t *testing.T) {
 		}
 	}
 }
+
+// A commit that drops a policy and the one that brings it back must not take
+// down one node more.
+func TestPolicyThatComesBackHasNoFreshBudget(t *testing.T) {
+	for name, state := range map[string]string{
+		"a node is on its way": "node a gpu=new(created=1m,unready)\nvisit gpu a gpu:old>new(evicted=2m,replaced=1m)",
+		"a node had failed":    "node a gpu=new\nfailure gpu a gpu new",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := readScene(t, "policy gpu gpu\ndaemonset gpu new proven\nnode b gpu=old\n"+state)
+			s.observed.Ledger = New(s.observed, nil, s.now).Ledger
+			for _, d := range New(s.observed, s.policies, s.now.Add(time.Minute)).Decisions {
+				if d.Action == Evict {
+					t.Errorf("node %s is visited", d.Node)
+				}
+			}
+		})
+	}
+}

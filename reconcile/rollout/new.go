@@ -44,7 +44,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	sortUnlessSorted(policies, func(a, b policy.UpgradePolicy) int { return strings.Compare(a.Name, b.Name) })
 
 	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
-	b.handover(f, policies)
+	b.handover(f, policies, a)
 	plan := Plan{Decisions: make([]Decision, 0, min(len(obs.Nodes)*len(policies), len(obs.Pods)))}
 	tours := make([]*tour, len(policies))
 	for i, p := range policies {
@@ -55,7 +55,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		t.judge()
 		t.restrain()
 	}
-	owners := b.owners()
+	owners := b.owners(policies)
 	for _, t := range tours {
 		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())

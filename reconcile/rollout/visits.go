@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 )
 
 // doubt is how long after an eviction was decided the pod may look untouched
@@ -109,10 +110,14 @@ func (b *book) visits() []Visit {
 
 // owner is the policy that may work on a node: the one whose visit to it is the
 // oldest. There is more than one only after a ledger was lost or a DaemonSet
-// changed its policy.
-func (b *book) owners() map[string]*Visit {
+// changed its policy. A policy that is gone owns nothing: nobody goes on with its
+// visits.
+func (b *book) owners(policies []policy.UpgradePolicy) map[string]*Visit {
 	owners := make(map[string]*Visit, len(b.open))
 	for _, v := range b.visits() {
+		if !slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy }) {
+			continue
+		}
 		if o := owners[v.Node]; o == nil || v.Started.Before(o.Started) {
 			owners[v.Node] = &v
 		}
