@@ -33,8 +33,6 @@ const (
 	PlacementChange ChangeKind = "PlacementChange"
 	// Delete: all pods end.
 	Delete ChangeKind = "Delete"
-	// Recreate: the DaemonSet is deleted and created anew.
-	Recreate ChangeKind = "Recreate"
 )
 
 // A Verdict says whether a change may be sent now.
@@ -59,7 +57,7 @@ func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 		return Verdict{Allowed: true}
 	case TemplateChange, PlacementChange:
 		return gateTemplate(c, set, l, now)
-	case Delete, Recreate:
+	case Delete:
 		return gateDelete(c, set, l, now)
 	default:
 		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("unknown kind of change %q", c.Kind)}

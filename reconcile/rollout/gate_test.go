@@ -74,7 +74,6 @@ func TestGate(t *testing.T) {
 		"deleting waits":                            {Delete, "cni", noon, WindowShut, opens},
 		"also with templates: Immediately":          {Delete, "log", noon, WindowShut, opens},
 		"deleting goes inside the window":           {Delete, "cni", night, "", ""},
-		"re-creating waits":                         {Recreate, "cni", noon, WindowShut, opens},
 		"what was never governed is deleted":        {Delete, "free", noon, "", ""},
 		"what is not known waits":                   {Delete, "unknown", noon, WindowShut, "2026-03-03T00:00:00Z"},
 		"the windows of all policies must be open":  {Delete, "unknown", night, WindowShut, "2026-03-03T00:00:00Z"},
