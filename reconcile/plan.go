@@ -97,10 +97,17 @@ func daemonSets(obs Observation) []health.DaemonSet {
 			changes[c.ID] = c
 		}
 	}
+	noted := map[string]bool{}
+	if obs.Fleet == nil { // then the record says what is not as Git says
+		for _, n := range obs.State.Record.Objects {
+			noted[n.Object] = true
+		}
+	}
 	out := make([]health.DaemonSet, len(obs.DaemonSets))
 	for i, d := range obs.DaemonSets {
-		c := changes[daemonSetID(d.Name)]
-		d.TemplatePending = c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
+		id := daemonSetID(d.Name)
+		c := changes[id]
+		d.TemplatePending = noted[inventory.Format(id)] || c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
 		if c.Owner != "" && c.Owner != obs.Instance.ID() {
 			d.Hold = "owned by inventory " + c.Owner
 		}

@@ -192,6 +192,16 @@ func TestWithoutACommitNothingIsAppliedAndVisitsGoOn(t *testing.T) {
 	}
 }
 
+func TestWithoutACommitNoNodeIsVisitedForATemplateThatWaits(t *testing.T) {
+	obs := observe(t, governed)
+	obs.Fleet = nil
+	obs.Pods[0].Hash = "older"
+	obs.State.Record.Objects = []ObjectNote{{Object: "DaemonSet/agents/cni", Action: "Hold", Reason: "WindowShut"}}
+	if got := evictionCount(mustPlan(t, obs, open)); got != 0 {
+		t.Errorf("%d evictions, want none: the node would be visited twice", got)
+	}
+}
+
 func TestWhatFailedWaitsBeforeItIsTriedAgain(t *testing.T) {
 	obs := observe(t, governed)
 	id := configMap("bad")
