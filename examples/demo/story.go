@@ -67,13 +67,14 @@ func held(ctx context.Context, s *stage) error {
 	if err := s.fleet.commit(ctx, "calico 3.30.3 and node-exporter 1.9.2"); err != nil {
 		return err
 	}
+	say("  * up to date   ~ under way   o waits its turn   ! failed")
 	st, err := s.audience.until(ctx, "both DaemonSets to be held", nil, func(st show.Status) bool {
 		return heldUntil(st, calicoNode, opens) && heldUntil(st, nodeExporter, opens)
 	})
 	if err != nil {
 		return err
 	}
-	if !done(st) {
+	if !allAvailable(st) {
 		return fmt.Errorf("a node was touched while the window was shut")
 	}
 	say("  Both templates are held until the window opens at %s:", show.Time(opens))
@@ -81,7 +82,6 @@ func held(ctx context.Context, s *stage) error {
 }
 
 func upgrade(ctx context.Context, s *stage) error {
-	say("  * up to date   ~ under way   o waits its turn   ! failed")
 	_, err := s.audience.until(ctx, "all nodes to be up to date", withinBudget, func(st show.Status) bool {
 		return len(st.Objects) == 0 && done(st) && visited(st)
 	})
@@ -144,19 +144,25 @@ func inForce(st show.Status, subject string) bool {
 	return st.Problem == "" && strings.HasPrefix(st.Commit.Subject, subject)
 }
 
-// done says that every pod that should be there is, up to date and available.
-func done(st show.Status) bool {
+// allAvailable says that every pod that should be there is, of the live revision
+// and available.
+func allAvailable(st show.Status) bool {
 	for _, d := range st.DaemonSets {
 		if d.Desired == 0 || d.UpToDate != d.Desired || d.Available != d.Desired {
 			return false
 		}
 	}
+	return len(st.DaemonSets) > 0
+}
+
+// done says that there is no node left to visit.
+func done(st show.Status) bool {
 	for _, p := range st.Policies {
 		if p.Remaining > 0 {
 			return false
 		}
 	}
-	return len(st.DaemonSets) > 0
+	return allAvailable(st)
 }
 
 // visited says that windows are open, so that what is done was done in one.
