@@ -187,13 +187,16 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 // settle saves what came of it. If this save is lost we track too much, which
 // the next pass finds out.
 func (r *Reconciler) settle(ctx context.Context, report *Report) error {
-	settled := report.After
+	settled, learnt := report.After, len(report.Outcomes) > 0
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
 	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
 	for _, a := range report.Attempts {
 		if a.Result == rollout.Refused {
-			settled.Ledger = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now())
+			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true
 		}
+	}
+	if !learnt {
+		return nil
 	}
 	report.After = settled
 	if err := r.save(ctx, settled); err != nil {
