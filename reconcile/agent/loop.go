@@ -22,7 +22,7 @@ const (
 	// that was set is noticed. A pass without news asks the API server nothing.
 	longestSleep = time.Minute
 	// A pass that failed is tried again after firstRetry, then twice as long
-	// each time up to lastRetry, or when something moves.
+	// each time up to lastRetry, or when Git moves.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
