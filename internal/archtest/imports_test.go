@@ -19,31 +19,33 @@ import (
 // mayImport is the direction of imports: a package, and which of our packages
 // it may import. Imports point from the process to the pure core, never back.
 var mayImport = map[string][]string{
-	"inventory":                 {},
-	"render":                    {},
-	"reconcile/window":          {},
-	"reconcile/policy":          {"reconcile/window"},
-	"reconcile/health":          {"inventory"},
-	"reconcile/rollout":         {"inventory", "reconcile/health", "reconcile/policy", "reconcile/window"},
-	"cmd/lamplighter/show":      {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
-	"render/gitsource":          {"render"},
-	"inventory/store":           {"inventory", "reconcile/policy", "reconcile/rollout"},
-	"reconcile/cluster":         {"inventory", "reconcile/health", "reconcile/rollout"},
-	"reconcile":                 {"inventory", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
-	"reconcile/agent":           {"inventory", "inventory/store", "reconcile", "reconcile/cluster", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource"},
-	"cmd/lamplighter/cli":       {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/cluster", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource"},
-	"cmd/lamplighter":           {"cmd/lamplighter/cli"},
-	"inventory/store/storetest": {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
-	"internal/archtest":         {},
-	"internal/testkit":          {},
-	"internal/testsum":          {},
-	"examples/demo":             {"cmd/lamplighter/show"}, // reads what the command prints
+	"inventory":                  {},
+	"render":                     {},
+	"reconcile/window":           {},
+	"reconcile/policy":           {"reconcile/window"},
+	"reconcile/health":           {"inventory"},
+	"reconcile/rollout":          {"inventory", "reconcile/health", "reconcile/policy", "reconcile/window"},
+	"cmd/lamplighter/show":       {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"render/gitsource":           {"render"},
+	"render/gitsource/signature": {},
+	"inventory/store":            {"inventory", "reconcile/policy", "reconcile/rollout"},
+	"reconcile/cluster":          {"inventory", "reconcile/health", "reconcile/rollout"},
+	"reconcile":                  {"inventory", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"reconcile/agent/webhook":    {},
+	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature"},
+	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/cluster", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource"},
+	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
+	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
+	"internal/archtest":          {},
+	"internal/testkit":           {},
+	"internal/testsum":           {},
+	"examples/demo":              {"cmd/lamplighter/show"}, // reads what the command prints
 }
 
 // pure packages answer from their arguments alone.
 var pure = []string{
 	"cmd/lamplighter/show", "inventory", "reconcile/health", "reconcile/policy",
-	"reconcile/rollout", "reconcile/window", "render",
+	"reconcile/rollout", "reconcile/window", "render", "render/gitsource/signature",
 }
 
 // effects are what a pure package may not import itself.
@@ -57,6 +59,8 @@ var heavy = []struct {
 }{
 	{"sigs.k8s.io/kustomize/", []string{"render"}},
 	{"github.com/go-git/", []string{"internal/testkit", "render/gitsource"}},
+	{"github.com/ProtonMail/go-crypto/", []string{"render/gitsource/signature"}},
+	{"github.com/hiddeco/sshsig", []string{"render/gitsource/signature"}},
 	{"github.com/robfig/cron/", []string{"reconcile/window"}},
 	{"sigs.k8s.io/cli-utils/pkg/kstatus/", []string{"reconcile/health"}},
 	{"sigs.k8s.io/cli-utils/pkg/apply", nil},
