@@ -4,6 +4,7 @@ package health
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,6 +46,12 @@ func NodeOf(n *corev1.Node) Node {
 		}
 	}
 	return node
+}
+
+// Cordoned says that nothing new is to be scheduled on the node: somebody
+// wants it left alone. DaemonSet pods come up there all the same.
+func (n *Node) Cordoned() bool {
+	return n.Unschedulable || slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
 }
 
 // holdOf reads the hold annotation. An annotation without a reason holds too.

@@ -160,6 +160,15 @@ func summary(s Set) string {
 		fmt.Fprintf(&b, "policy %s: %v\n", u.Name, u.DaemonSets)
 		fmt.Fprintf(&b, "  windows %v always %v freezes %d templates %s\n", u.WindowNames, u.Calendar.Always, len(u.Calendar.Freezes), u.Templates)
 		fmt.Fprintf(&b, "  maxUnavailable %s maxFailures %d onFailure %s\n", u.MaxUnavailable.String(), u.MaxFailures, u.OnFailure)
+		for _, w := range u.Waves {
+			fmt.Fprintf(&b, "  wave %s: %s, maxUnavailable %s soak %s\n", w.Name, waveNodes(w), w.MaxUnavailable.String(), w.Soak)
+		}
+		if u.Topology != (Topology{}) {
+			fmt.Fprintf(&b, "  topology %s maxDomains %d\n", u.Topology.Key, u.Topology.MaxDomains)
+		}
+		if u.CordonedNodes != Skip {
+			fmt.Fprintf(&b, "  cordonedNodes %s\n", u.CordonedNodes)
+		}
 		fmt.Fprintf(&b, "  minReady %ds ready %s termination %s visit %s\n", u.MinReadySeconds, u.ReadyTimeout, u.TerminationTimeout, u.VisitDuration)
 	}
 	return b.String()
@@ -170,4 +179,11 @@ func selectorNote(w MaintenanceWindow) string {
 		return ""
 	}
 	return " for nodes " + w.Window.Selector.String()
+}
+
+func waveNodes(w Wave) string {
+	if w.Selector == nil {
+		return "all other nodes"
+	}
+	return "nodes " + w.Selector.String()
 }

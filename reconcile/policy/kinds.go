@@ -88,7 +88,9 @@ func readUpgrade(h header, d Document) upgradeEntry {
 	e.UpgradePolicy = UpgradePolicy{
 		Name:               h.name,
 		Templates:          oneOf(s, "templates", OnWindow, Immediately),
-		MaxUnavailable:     readMaxUnavailable(s),
+		MaxUnavailable:     readMaxUnavailable(s, intstr.FromInt32(1)),
+		Topology:           readTopology(s),
+		CordonedNodes:      oneOf(s, "cordonedNodes", Skip, Visit),
 		MinReadySeconds:    int32(s.number("minReadySeconds", 30, limits{0, math.MaxInt32})),
 		ReadyTimeout:       s.duration("readyTimeout", 10*time.Minute),
 		TerminationTimeout: s.duration("terminationTimeout", 5*time.Minute),
@@ -97,6 +99,7 @@ func readUpgrade(h header, d Document) upgradeEntry {
 		OnFailure:          oneOf(s, "onFailure", Halt, Revert),
 		Source:             d,
 	}
+	e.Waves = readWaves(s, e.MaxUnavailable)
 	e.daemonSets = readDaemonSets(s)
 	e.windows = readWindowNames(s, &e.UpgradePolicy)
 	refuseUnsupported(s, e.OnFailure)
@@ -108,21 +111,15 @@ func readUpgrade(h header, d Document) upgradeEntry {
 	return e
 }
 
-// refuseUnsupported names the fields that are part of the format but that
-// nothing obeys yet: ignoring them would visit nodes that they protect.
+// refuseUnsupported names what is part of the format but that nothing obeys
+// yet: ignoring it would visit nodes that it protects.
 func refuseUnsupported(s *fields, f OnFailure) {
-	for _, name := range []string{"topology", "waves"} {
-		if _, set := s.take(name); set {
-			s.errorf(name, "is not supported yet: drop it")
-		}
-	}
 	if f == Revert {
 		s.errorf("onFailure", "Revert is not supported yet: write Halt")
 	}
 }
 
-func readMaxUnavailable(s *fields) intstr.IntOrString {
-	byDefault := intstr.FromInt32(1)
+func readMaxUnavailable(s *fields, byDefault intstr.IntOrString) intstr.IntOrString {
 	v, ok := s.take("maxUnavailable")
 	if !ok {
 		return byDefault

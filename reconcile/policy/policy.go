@@ -92,6 +92,11 @@ type UpgradePolicy struct {
 	Templates TemplatesMode
 	// MaxUnavailable is a number of nodes or a percentage: see MaxUnavailableOf.
 	MaxUnavailable intstr.IntOrString
+	// Waves in order; none is all nodes alike.
+	Waves []Wave
+	// Topology bounds the domains of visits.
+	Topology      Topology
+	CordonedNodes CordonedNodes
 	// MinReadySeconds a new pod is ready before its node is settled.
 	MinReadySeconds int32
 	// ReadyTimeout bounds the time from a replaced pod to a settled one.
@@ -109,13 +114,7 @@ type UpgradePolicy struct {
 
 // MaxUnavailableOf is how many of that many nodes may be out of service at
 // once: a percentage is rounded up as a DaemonSet does, and it is at least 1.
-func (p UpgradePolicy) MaxUnavailableOf(nodes int) int {
-	n, err := intstr.GetScaledValueFromIntOrPercent(&p.MaxUnavailable, nodes, true)
-	if err != nil {
-		return 1
-	}
-	return max(n, 1)
-}
+func (p UpgradePolicy) MaxUnavailableOf(nodes int) int { return atLeastOneOf(p.MaxUnavailable, nodes) }
 
 // For is the policy that governs the DaemonSet.
 func (s Set) For(ds types.NamespacedName) (UpgradePolicy, bool) {

@@ -94,6 +94,13 @@ func formatPlan(p Plan, s *scene) string {
 		}
 		fmt.Fprintf(&b, " (%s)\n", f.Message)
 	}
+	for _, w := range p.Ledger.Waves {
+		fmt.Fprintf(&b, "settled %s %s %s", w.Policy, w.Wave, s.relative(w.Settled))
+		if w.Soaked {
+			b.WriteString(" soaked")
+		}
+		b.WriteString("\n")
+	}
 	for _, p := range p.Policies {
 		b.WriteString(formatStatus(p, s))
 	}
@@ -115,7 +122,19 @@ func formatStatus(p PolicyStatus, s *scene) string {
 	if p.Never != "" {
 		line += ", never: " + p.Never
 	}
-	return line + "\n"
+	line += "\n"
+	for _, w := range p.Waves {
+		line += fmt.Sprintf("wave %s: %d of %d nodes settled, %d blocked, %d of %d out of service, %s",
+			w.Name, w.Settled, w.Nodes, w.Blocked, w.OutOfService, w.MaxUnavailable, w.State)
+		if !w.SoakUntil.IsZero() {
+			line += " until " + s.relative(w.SoakUntil)
+		}
+		if w.Message != "" {
+			line += " (" + w.Message + ")"
+		}
+		line += "\n"
+	}
+	return line
 }
 
 func (s *scene) formatSteps(v Visit) string {

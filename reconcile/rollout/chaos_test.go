@@ -81,9 +81,25 @@ func newChaos(t *rapid.T) *chaos {
 		for _, s := range sets {
 			p.DaemonSets = append(p.DaemonSets, nameOf(s))
 		}
+		if rapid.Bool().Draw(t, "waves") {
+			p.Waves = drawWaves(t, p.MaxUnavailable)
+		}
+		if rapid.Bool().Draw(t, "topology") {
+			p.Topology = policy.Topology{Key: "zone", MaxDomains: rapid.IntRange(1, 2).Draw(t, "domains")}
+		}
 		c.policies = append(c.policies, p)
 	}
 	return c
+}
+
+// drawWaves makes a first wave that may have no node for a while.
+func drawWaves(t *rapid.T, most intstr.IntOrString) []policy.Wave {
+	first := rapid.SampledFrom([]labels.Set{{"gpu": "true"}, {"zone": "z1"}}).Draw(t, "first wave")
+	soak := time.Duration(rapid.IntRange(0, 120).Draw(t, "soak")) * time.Minute
+	return []policy.Wave{
+		{Name: "first", Selector: labels.SelectorFromSet(first), MaxUnavailable: intstr.FromInt32(1), Soak: soak},
+		{Name: "rest", MaxUnavailable: most},
+	}
 }
 
 func must[T any](v T, err error) T {
@@ -101,7 +117,7 @@ func (c *chaos) disturb(t *rapid.T) {
 		return
 	}
 	n := nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "node")]
-	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "delete node", "add node", "delete pod", "resume"}).Draw(t, "disturbance") {
+	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "relabel", "delete node", "add node", "delete pod", "resume"}).Draw(t, "disturbance") {
 	case "change":
 		s := c.sets[rapid.IntRange(0, len(c.sets)-1).Draw(t, "set")]
 		b := behaviour{
@@ -124,6 +140,8 @@ func (c *chaos) disturb(t *rapid.T) {
 		n.taint = true
 	case "untaint":
 		n.taint = false
+	case "relabel":
+		n.gpu, n.zone = !n.gpu, (n.zone+1)%3
 	case "delete node":
 		c.deleteNode(n.name)
 	case "add node":
@@ -141,8 +159,9 @@ func (c *chaos) disturb(t *rapid.T) {
 
 // recover ends the trouble: everything is up, and good templates are applied.
 func (c *chaos) recover() {
-	for _, n := range c.nodes {
-		n.hold, n.taint = false, false
+	for i, n := range c.sortedNodes() {
+		n.zone = (i + 1) % 3 // the first wave has a node
+		n.hold, n.taint, n.gpu = false, false, true
 		c.setDown(n, false)
 	}
 	for _, s := range c.sets {

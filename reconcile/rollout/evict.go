@@ -3,22 +3,12 @@
 package rollout
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"time"
-
-	"lamplighter.dev/reconcile/health"
 )
 
 // evictions decides on which nodes a pod is evicted now.
-//
-// Visits that are open go on before others start. Then come nodes that are down
-// already, so that a new revision mends what the last one broke before it
-// touches what works; then the oldest pods; then names. Where an eviction came
-// to nothing before, the others go first, so that each gets its turn.
 func (t *tour) evictions(owners map[string]*Visit) {
-	used, most, down := t.visits(), t.slots(), t.down()
+	slots, domains := t.newSlots(), t.newDomains()
 	var candidates []int
 	for i := range t.stops {
 		switch s := &t.stops[i]; {
@@ -29,22 +19,18 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			t.decide(s)
 		}
 	}
-	t.sort(candidates, used < most)
-	spent := fmt.Sprintf("%d of at most %d nodes are visited", max(used, most), most)
+	t.sort(candidates, domains, slots.free())
 	for _, i := range candidates {
 		s := &t.stops[i]
-		switch owner, unproven := owners[s.node.Name], t.unproven(s); {
-		case owner != nil && owner.Policy != t.policy.Name:
-			s.hold = hold{action: Hold, reason: NodeBusy, message: "policy " + owner.Policy + " visits the node"}
-		case unproven != "":
-			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
-		case s.visit == nil && used >= most:
-			s.hold = hold{action: Hold, reason: BudgetSpent, message: spent}
-		case s.visit != nil && !s.down && down >= most:
-			s.hold = hold{action: Hold, reason: BudgetSpent, message: fmt.Sprintf("%d of at most %d visited nodes are down", down, most)}
-		default:
-			used += one(s.visit == nil)
-			down += one(s.visit == nil || !s.down)
+		if s.hold = t.heldByOthers(s, owners[s.node.Name]); s.hold.reason == "" {
+			s.hold = slots.hold(s)
+		}
+		if s.hold.reason == "" {
+			s.hold = domains.hold(s)
+		}
+		if s.hold.reason == "" {
+			slots.take(s)
+			domains.take(s)
 			t.evict(s)
 			owners[s.node.Name] = s.visit
 			s.hold = hold{action: Evict, reason: Start}
@@ -53,65 +39,15 @@ func (t *tour) evictions(owners map[string]*Visit) {
 	}
 }
 
-// sort puts the candidates in order. Without a free slot the order of those that
-// would start a visit does not matter, and they may be very many.
-func (t *tour) sort(candidates []int, free bool) {
-	slices.SortFunc(candidates, func(a, b int) int {
-		x, y := &t.stops[a], &t.stops[b]
-		if !free && x.visit == nil && y.visit == nil {
-			return cmp.Compare(a, b)
-		}
-		return x.before(y)
-	})
-}
-
-// visits counts the slots that are held.
-func (t *tour) visits() int {
-	n := 0
-	for i := range t.stops {
-		n += one(t.stops[i].visit != nil)
+// heldByOthers keeps a node from its eviction for what is under way elsewhere.
+func (t *tour) heldByOthers(s *stop, owner *Visit) hold {
+	if owner != nil && owner.Policy != t.policy.Name {
+		return hold{action: Hold, reason: NodeBusy, message: "policy " + owner.Policy + " visits the node"}
 	}
-	return n
-}
-
-// down counts the visits that hold a node out of service right now. There are
-// more visits than slots after a ledger was lost or the number was lowered;
-// then those whose node is up wait between two DaemonSets.
-func (t *tour) down() int {
-	n := 0
-	for i := range t.stops {
-		n += one(t.stops[i].visit != nil && t.stops[i].down)
+	if unproven := t.unproven(s); unproven != "" {
+		return hold{action: Hold, reason: BudgetSpent, message: unproven}
 	}
-	return n
-}
-
-// before orders the candidates. Their decisions are in order of names.
-func (s *stop) before(o *stop) int {
-	if c := s.rank() - o.rank(); c != 0 {
-		return c
-	}
-	if c := s.refused.Compare(o.refused); c != 0 {
-		return c
-	}
-	if c := s.verdict.Pod.Created.Compare(o.verdict.Pod.Created); c != 0 {
-		return c
-	}
-	return s.decision - o.decision
-}
-
-func (s *stop) rank() int {
-	switch {
-	case s.visit != nil && s.begun:
-		return 0
-	case s.visit != nil:
-		return 1
-	case !s.refused.IsZero():
-		return 4
-	case s.verdict.State == health.OutdatedDown:
-		return 2
-	default:
-		return 3
-	}
+	return hold{}
 }
 
 // evict records the intent: a visit when there is none, and the step. The same
@@ -152,8 +88,8 @@ func (t *tour) decide(s *stop) {
 }
 
 // settled is the decision about a node on which nothing is to be done.
-func (s *stop) settled(policy string) Decision {
-	d := Decision{Policy: policy, Node: s.node.Name, Action: Keep, Reason: UpToDate}
+func (s *stop) settled(policy, wave string) Decision {
+	d := Decision{Policy: policy, Node: s.node.Name, Wave: wave, Action: Keep, Reason: UpToDate}
 	if s.set == nil && s.shown.set != nil {
 		d.DaemonSet, d.State, d.Message = s.shown.set.Name, s.shown.state, s.shown.message
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/window"
 )
 
@@ -54,12 +55,19 @@ func (t *tour) heldBySomebody(s *stop) hold {
 		return hold{action: Hold, reason: DaemonSetHeld, message: "its update strategy is not OnDelete: the DaemonSet controller replaces its pods"}
 	case s.node.Deleting:
 		return hold{action: Hold, reason: NodeNotReady, message: "the node is being deleted"}
+	case t.skipsCordoned(s.node):
+		return hold{action: Hold, reason: NodeCordoned, message: "somebody has cordoned the node"}
 	case t.paused != nil:
 		return hold{action: Hold, reason: Paused, message: t.paused.Reason}
 	case t.halted != "":
 		return hold{action: Hold, reason: Halted, message: t.halted}
 	}
 	return hold{}
+}
+
+// skipsCordoned says that the policy leaves the node to whoever cordoned it.
+func (t *tour) skipsCordoned(n *health.Node) bool {
+	return n.Cordoned() && t.policy.CordonedNodes != policy.Visit
 }
 
 func (t *tour) heldByTime(s *stop) hold {
@@ -123,18 +131,20 @@ func (t *tour) heldByRefusal(s *stop) hold {
 
 // restrain finds the holds of a tour. A visit that cannot go on, and of which
 // nothing has happened, gives its slot back once it is beyond doubt that
-// nothing has.
+// nothing has. So does one whose node is up in a wave whose turn is not yet.
 func (t *tour) restrain() {
 	for i := range t.stops {
-		s := &t.stops[i]
-		if s.set == nil {
-			continue
+		if s := &t.stops[i]; s.set != nil {
+			s.hold = t.holdOf(s)
 		}
-		switch s.hold = t.holdOf(s); {
-		case s.visit == nil:
+	}
+	t.holdWaves()
+	for i := range t.stops {
+		switch s := &t.stops[i]; {
+		case s.set == nil, s.visit == nil:
 		case s.hold.reason == "":
 			t.giveWay(s)
-		case !s.begun && !t.doubtful(s.visit):
+		case (!s.begun || s.hold.byWave()) && !t.doubtful(s.visit):
 			t.forsake(s)
 		}
 	}

@@ -31,6 +31,8 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.slots(t, p)
 	c.priorities(t, p)
 	c.durable(t, p)
+	c.waves(t, p)
+	c.topology(t, p)
 }
 
 type check struct {
@@ -115,6 +117,7 @@ func (c *check) oneDecisionEach(t reporter, p Plan) {
 func (c *check) slots(t reporter, p Plan) {
 	t.Helper()
 	open, started, trying := map[string]int{}, map[string]int{}, map[string]int{}
+	startedIn := map[waveKey]bool{}
 	for _, v := range p.Ledger.Visits {
 		open[v.Policy]++
 		if _, gone := c.nodes[v.Node]; !gone {
@@ -132,6 +135,9 @@ func (c *check) slots(t reporter, p Plan) {
 			continue
 		}
 		started[d.Policy] += one(c.visits[visitKey{d.Policy, d.Node}].Node == "")
+		if w := c.policies[d.Policy].WaveOf(c.nodes[d.Node].Labels); w >= 0 {
+			startedIn[waveKey{d.Policy, c.policies[d.Policy].Waves[w].Name}] = true
+		}
 		if other := evictedBy[d.Node]; other != "" {
 			t.Errorf("I4: %s and %s evict on %s", other, d.Policy, d.Node)
 		}
@@ -157,6 +163,11 @@ func (c *check) slots(t reporter, p Plan) {
 	for _, s := range p.Policies {
 		if started[s.Name] > 0 && open[s.Name] > s.MaxUnavailable {
 			t.Errorf("I2: %s starts %d visits, %d are open of at most %d", s.Name, started[s.Name], open[s.Name], s.MaxUnavailable)
+		}
+		for _, w := range s.Waves {
+			if startedIn[waveKey{s.Name, w.Name}] && started[s.Name] > 0 && w.OutOfService > w.MaxUnavailable {
+				t.Errorf("I2: %s starts visits in wave %s, %d are open of at most %d", s.Name, w.Name, w.OutOfService, w.MaxUnavailable)
+			}
 		}
 		if s.Halted && slices.ContainsFunc(p.Decisions, func(d Decision) bool { return d.Policy == s.Name && d.Action == Evict }) {
 			t.Errorf("I7: %s is halted and evicts", s.Name)
@@ -212,6 +223,91 @@ func (c *check) durable(t reporter, p Plan) {
 		}
 		if !slices.ContainsFunc(p.Ledger.Failures, func(o Failure) bool { return o.key() == f.key() && o.Acknowledged == f.Acknowledged }) {
 			t.Errorf("I7: failure %+v is forgotten", f)
+		}
+	}
+}
+
+// waves: I11. What is evicted in a later wave is down in a visit that was open
+// before, or every earlier wave has a node that has settled and none that is
+// outdated and could be visited.
+func (c *check) waves(t reporter, p Plan) {
+	t.Helper()
+	for _, d := range p.Decisions {
+		pol := c.policies[d.Policy]
+		if d.Action != Evict || len(pol.Waves) == 0 {
+			continue
+		}
+		at := pol.WaveOf(labels.Set(c.nodes[d.Node].Labels))
+		if d.Wave != pol.Waves[at].Name {
+			t.Errorf("node %s is in wave %s, not %s", d.Node, pol.Waves[at].Name, d.Wave)
+		}
+		if at == 0 || (c.visits[visitKey{d.Policy, d.Node}].Node != "" && !c.allAvailable(pol, d.Node)) {
+			continue
+		}
+		settled := false
+		for _, o := range p.Decisions {
+			if o.Policy != d.Policy || pol.WaveOf(labels.Set(c.nodes[o.Node].Labels)) >= at {
+				continue
+			}
+			settled = settled || o.Reason == UpToDate
+			if o.Action == Evict || (o.State == health.Outdated && !o.Reason.needsSomebody()) {
+				t.Errorf("I11: %s evicts on %s in wave %s before %s in wave %s: %+v", d.Policy, d.Node, d.Wave, o.Node, o.Wave, o)
+			}
+		}
+		soaked := slices.ContainsFunc(p.Ledger.Waves, func(w SettledWave) bool { return w.Policy == d.Policy && w.Wave == pol.Waves[0].Name && w.Soaked })
+		if !settled && !soaked {
+			t.Errorf("I11: %s evicts on %s in wave %s, and no node has settled before", d.Policy, d.Node, d.Wave)
+		}
+		for _, w := range p.Ledger.Waves {
+			if w.Policy == d.Policy && w.Wave == pol.Waves[0].Name && c.now.Before(w.Settled.Add(pol.Waves[0].Soak)) {
+				t.Errorf("I11: %s evicts on %s in wave %s, and the first one soaks until %s", d.Policy, d.Node, d.Wave, w.Settled.Add(pol.Waves[0].Soak))
+			}
+		}
+	}
+}
+
+// allAvailable says that every DaemonSet of a policy has an available pod on a node.
+func (c *check) allAvailable(p policy.UpgradePolicy, node string) bool {
+	limits := health.Limits{MinReady: time.Duration(p.MinReadySeconds) * time.Second}
+	for _, name := range p.DaemonSets {
+		d := c.sets[name.String()]
+		if !slices.ContainsFunc(c.obs.Pods, func(pod health.Pod) bool {
+			return pod.Node == node && pod.Owner == d.UID && limits.Available(&d, &pod, c.now)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// topology: I4. No visit starts in one more domain than may be visited.
+func (c *check) topology(t reporter, p Plan) {
+	t.Helper()
+	for name, pol := range c.policies {
+		if pol.Topology.Key == "" {
+			continue
+		}
+		open, started := map[string]bool{}, map[string]bool{}
+		for _, v := range p.Ledger.Visits {
+			if v.Policy != name {
+				continue
+			}
+			domain := c.nodes[v.Node].Labels[pol.Topology.Key]
+			open[domain] = true
+			if _, before := c.visits[visitKey{name, v.Node}]; !before && v.Started.Equal(c.now) && !c.obs.Ledger.lost() {
+				started[domain] = true
+			}
+		}
+		before := map[string]bool{}
+		for _, v := range p.Ledger.Visits {
+			if _, old := c.visits[visitKey{name, v.Node}]; old && v.Policy == name {
+				before[c.nodes[v.Node].Labels[pol.Topology.Key]] = true
+			}
+		}
+		for domain := range started {
+			if !before[domain] && len(open) > pol.Topology.MaxDomains {
+				t.Errorf("I4: %s starts in %s, and visits are in %v of at most %d", name, domain, open, pol.Topology.MaxDomains)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ type Ledger struct {
 	Pauses   []Pause               `json:"pauses,omitempty"`
 	Finished []Visit               `json:"finished,omitempty"` // the last ones, oldest first
 	Governed map[string]Governance `json:"governed,omitempty"` // by DaemonSet
+	Waves    []SettledWave         `json:"waves,omitempty"`    // by policy and wave
 }
 
 // A Visit takes one node from outdated to settled, for all DaemonSets of a
@@ -125,6 +126,18 @@ type Pause struct {
 	Since  time.Time `json:"since"`
 }
 
+// A SettledWave is a wave of which every node that could be visited has settled
+// on the revisions of the policy's DaemonSets. If it is lost, the instant is
+// found again from the pods, or a later one.
+type SettledWave struct {
+	Policy    string            `json:"policy"`
+	Wave      string            `json:"wave"`
+	Nodes     string            `json:"nodes,omitempty"` // the selector
+	Revisions map[string]string `json:"revisions"`       // by DaemonSet
+	Settled   time.Time         `json:"settled"`         // when the last of the nodes had
+	Soaked    bool              `json:"soaked,omitzero"` // it was settled, too, when its soak was over
+}
+
 // Governance is what is kept of a DaemonSet after it has left Git: the policy
 // that governed it last, whose windows its deletion waits for. The zero
 // Governance is that of one which is known to be in no policy; of a DaemonSet
@@ -209,6 +222,7 @@ func (l Ledger) clone() Ledger {
 	l.Pauses = slices.Clone(l.Pauses)
 	l.Finished = slices.Clone(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
+	l.Waves = slices.Clone(l.Waves)
 	return l
 }
 

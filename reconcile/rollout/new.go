@@ -16,14 +16,16 @@ import (
 //   - I1 No pod is evicted on a node for which the policy's window is shut, or a
 //     freeze is in force: not the first of a visit, nor the next one, nor a
 //     retry. Nothing else waits for a window.
-//   - I2 A policy never has more open visits than maxUnavailable when it starts
-//     one. A visit is open from before its first eviction until its last pod has
+//   - I2 A policy never has more open visits in a wave than the wave's
+//     maxUnavailable when it starts one there, nor more in all than that or its
+//     own maxUnavailable, whichever is more. A visit is open from before its first eviction until its last pod has
 //     settled, whatever happens to the node. Nodes that were down before are not
 //     charged; a visit to one of them needs a slot like any other.
 //   - I3 A visit starts only if it can be expected to end before its window does.
-//   - I4 A node is worked on by one policy at a time.
-//   - I5 Open visits come first, broken ones too: a new revision retries them
-//     before it starts others. Then come nodes that are down.
+//   - I4 A node is worked on by one policy at a time. A policy starts no visit in
+//     one more domain of its topology than may be visited at once.
+//   - I5 Open visits come first, broken ones before others: a new revision retries
+//     them before it starts any. Then come nodes that are down.
 //   - I6 No eviction unless the revision is known and of the newest template, the
 //     DaemonSet leaves its pods to us and should run on the node, the node is
 //     Ready, not held and not being deleted, and no pod of the DaemonSet there
@@ -36,6 +38,8 @@ import (
 //     gets exactly one decision.
 //   - I10 While windows open again and nodes come up, repeated plans come to an
 //     end at which every node is settled.
+//   - I11 No pod is evicted on a node in a wave while an earlier wave is not
+//     settled, or soaks, unless the node is down by our doing.
 //
 // Until one visit has settled on a revision, at most maxFailures + 1 nodes try
 // it, so that one that works nowhere breaks no more than it takes to halt.
@@ -70,6 +74,7 @@ func (b *book) close(f *fleet, policies []policy.UpgradePolicy) Ledger {
 	l.Visits = b.visits()
 	l.Finished = trim(l.Finished)
 	slices.SortFunc(l.Failures, compareFailures)
+	l.Waves = b.settledWaves()
 	l.govern(f, policies)
 	return l
 }

@@ -49,6 +49,7 @@ type Plan struct {
 type Decision struct {
 	Policy    string
 	Node      string
+	Wave      string               // that the node is in; "" when the policy has no waves
 	DaemonSet types.NamespacedName // the one it is about; the policy's first when all are settled
 	State     health.State         // of the node for that DaemonSet
 	Action    Action
@@ -89,7 +90,9 @@ type PolicyStatus struct {
 	Remaining  int // nodes that are yet to be settled
 	Blocked    int // of those, the ones that wait for somebody: held, not Ready, would not return
 
-	MaxUnavailable int // as a number of nodes
+	Waves []WaveStatus // in order; none when the policy has none
+
+	MaxUnavailable int // as a number of nodes; with waves, that of the first wave that is not done, or the policy's if that is more
 	OutOfService   int // nodes that visits hold
 	Halted         bool
 	HaltMessage    string

@@ -38,6 +38,8 @@ const (
 	DaemonSetHeld Reason = "DaemonSetHeld"
 	// NodeNotReady: the node is not Ready, or is being deleted.
 	NodeNotReady Reason = "NodeNotReady"
+	// NodeCordoned: somebody has cordoned the node.
+	NodeCordoned Reason = "NodeCordoned"
 	// WouldNotReturn: an evicted pod would not be created again on the node.
 	WouldNotReturn Reason = "WouldNotReturn"
 	// RevisionNotObserved: the DaemonSet's current revision is not known yet.
@@ -58,7 +60,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
-		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, WouldNotReturn,
+		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn,
 		RevisionNotObserved, StuckTerminating, DisruptionBudget, Failed, Halted, Paused,
 	}
 }

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,8 @@ func (s *scene) read(w []string) {
 	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE
 		l.Refusals = append(l.Refusals, Refusal{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
+	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
+		l.Waves = append(l.Waves, s.readSettled(w))
 	case "paused":
 		*l = l.Pause(w[1], strings.Join(w[2:], " "), s.now.Add(-time.Hour))
 	case "lost":
@@ -132,7 +135,8 @@ func (s *scene) readWindow(w []string) window.Window {
 }
 
 // readPolicy reads "policy NAME DAEMONSET,DAEMONSET [windows=A,B] [max=N]
-// [failures=N] [visit=5m]". Without windows it is always open.
+// [failures=N] [visit=5m] [wave=NAME(nodes=LABEL=VALUE,max=N,soak=24h)]...
+// [topology=LABEL:N] [cordoned=Visit]". Without windows it is always open.
 func (s *scene) readPolicy(w []string) {
 	s.t.Helper()
 	p := policy.UpgradePolicy{
@@ -156,11 +160,67 @@ func (s *scene) readPolicy(w []string) {
 			p.MaxFailures = number(s.t, value)
 		case "visit":
 			p.VisitDuration = age(s.t, value)
+		case "wave":
+			p.Waves = append(p.Waves, s.readWave(value, p.MaxUnavailable))
+		case "topology":
+			key, most, _ := strings.Cut(value, ":")
+			p.Topology = policy.Topology{Key: key, MaxDomains: number(s.t, most)}
+		case "cordoned":
+			p.CordonedNodes = policy.CordonedNodes(value)
 		default:
 			s.t.Fatalf("policy: unknown word %q", word)
 		}
 	}
 	s.policies = append(s.policies, p)
+}
+
+// readWave reads "NAME(nodes=LABEL=VALUE,max=N,soak=24h)".
+func (s *scene) readWave(text string, byDefault intstr.IntOrString) policy.Wave {
+	s.t.Helper()
+	name, rest, _ := strings.Cut(strings.TrimSuffix(text, ")"), "(")
+	w := policy.Wave{Name: name, MaxUnavailable: byDefault}
+	for attribute := range strings.SplitSeq(rest, ",") {
+		switch key, value, _ := strings.Cut(attribute, "="); key {
+		case "":
+		case "nodes":
+			w.Selector = labels.SelectorFromSet(labelSet(value))
+		case "max":
+			w.MaxUnavailable = intstr.Parse(value)
+		case "soak":
+			w.Soak = age(s.t, value)
+		default:
+			s.t.Fatalf("wave: unknown attribute %q", attribute)
+		}
+	}
+	return w
+}
+
+// readSettled reads "settled POLICY WAVE AGE [soaked] [REVISION]": on the revision, or on
+// those that the DaemonSets have.
+func (s *scene) readSettled(w []string) SettledWave {
+	s.t.Helper()
+	settled := SettledWave{Policy: w[1], Wave: w[2], Revisions: map[string]string{}, Settled: s.now.Add(-age(s.t, w[3]))}
+	for _, p := range s.policies {
+		for _, wave := range p.Waves {
+			if p.Name == w[1] && wave.Name == w[2] && wave.Selector != nil {
+				settled.Nodes = wave.Selector.String()
+			}
+		}
+		for _, d := range s.observed.DaemonSets {
+			if p.Name == w[1] && slices.Contains(p.DaemonSets, d.Name) {
+				settled.Revisions[d.Name.String()] = d.Revision
+			}
+		}
+	}
+	for _, word := range w[4:] {
+		if settled.Soaked = word == "soaked"; settled.Soaked {
+			continue
+		}
+		for name := range settled.Revisions {
+			settled.Revisions[name] = word
+		}
+	}
+	return settled
 }
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
@@ -199,7 +259,8 @@ func (s *scene) readDaemonSet(w []string) {
 }
 
 // readNode reads "node NAME [DAEMONSET=POD+POD]... [notready=AGE] [ready=AGE]
-// [deleting] [hold=WHY] [taint=KEY:EFFECT] [label=KEY=VALUE]"; see readPod.
+// [deleting] [cordoned] [hold=WHY] [taint=KEY:EFFECT]... [label=KEY=VALUE]...";
+// see readPod.
 func (s *scene) readNode(w []string) {
 	s.t.Helper()
 	n := health.Node{Name: w[1], Ready: true, Labels: map[string]string{}}
@@ -215,13 +276,16 @@ func (s *scene) readNode(w []string) {
 			}
 		case "deleting":
 			n.Deleting = true
+		case "cordoned":
+			n.Unschedulable = true
+			n.Taints = append(n.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 		case "hold":
 			n.Hold = value
 		case "taint":
 			key, effect, _ := strings.Cut(value, ":")
 			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
 		case "label":
-			n.Labels = labelSet(value)
+			maps.Copy(n.Labels, labelSet(value))
 		default:
 			for pod := range strings.SplitSeq(value, "+") {
 				s.observed.Pods = append(s.observed.Pods, s.readPod(w[1], key, pod))

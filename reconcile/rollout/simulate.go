@@ -97,13 +97,24 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 	for i := range s.policies {
 		for _, status := range s.last.Policies {
 			if status.Name == s.policies[i].Name { // a percentage is of all nodes, not of those left
-				s.policies[i].MaxUnavailable = intstr.FromInt(status.MaxUnavailable)
+				s.policies[i] = inNodes(s.policies[i], status)
 			}
 		}
 	}
+	s.obs.Ledger.Waves = s.last.Ledger.Waves
 	s.countDue()
 	s.reduce()
 	return s
+}
+
+// inNodes is a policy with numbers in the place of percentages.
+func inNodes(p policy.UpgradePolicy, s PolicyStatus) policy.UpgradePolicy {
+	p.MaxUnavailable = intstr.FromInt(p.MaxUnavailableOf(s.Nodes))
+	p.Waves = slices.Clone(p.Waves)
+	for i, w := range s.Waves {
+		p.Waves[i].MaxUnavailable = intstr.FromInt(w.MaxUnavailable)
+	}
+	return p
 }
 
 func (s *simulation) countDue() {
@@ -124,13 +135,16 @@ func (s *simulation) countDue() {
 }
 
 // reduce leaves only the nodes on which something is to be done, so that the
-// cost falls as the rollout goes on.
+// cost falls as the rollout goes on, and of every wave one that has settled, to
+// bear witness.
 func (s *simulation) reduce() {
-	busy := map[string]bool{}
+	busy, witnessed := map[string]bool{}, map[waveKey]bool{}
 	for _, d := range s.last.Decisions {
-		if d.Reason != UpToDate {
+		wave := waveKey{d.Policy, d.Wave}
+		if d.Reason != UpToDate || (d.Wave != "" && !witnessed[wave]) {
 			busy[d.Node] = true
 		}
+		witnessed[wave] = witnessed[wave] || d.Reason == UpToDate
 	}
 	for _, v := range s.last.Ledger.Visits {
 		busy[v.Node] = true

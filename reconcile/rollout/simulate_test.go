@@ -97,6 +97,50 @@ cni a cni from now to +5m0s
 cni b cni from now to +5m0s
 cni c cni from +5m0s to +10m0s
 cni: done +10m0s`},
+		"one wave after another, each with its number": {`
+policy cni cni max=50% wave=canary(nodes=canary=true,max=1,soak=24h) wave=rest
+daemonset cni new proven
+node a cni=old
+node b cni=old label=canary=true
+node c cni=old label=canary=true
+node d cni=old
+node e cni=old
+node f cni=old`, `
+cni b cni from now to +5m0s
+cni c cni from +5m0s to +10m0s
+cni a cni from +24h10m0s to +24h15m0s
+cni d cni from +24h10m0s to +24h15m0s
+cni e cni from +24h15m0s to +24h20m0s
+cni f cni from +24h15m0s to +24h20m0s
+cni: done +24h20m0s`},
+		"a wave that has settled soaks on": {`
+policy cni cni wave=canary(nodes=canary=true,soak=24h) wave=rest
+daemonset cni new proven
+node a cni=old
+node b cni=new(created=1h) label=canary=true
+node c cni=new(created=3h) label=canary=true
+settled cni canary 2h`, `
+cni a cni from +22h0m0s to +22h5m0s
+cni: done +22h5m0s`},
+		"the first wave has no node": {`
+policy cni cni wave=canary(nodes=canary=true) wave=rest
+daemonset cni new proven
+node a cni=old`, `
+cni: 1 remain (wave canary: no node is in it, and none has settled before: label one, or drop the wave)`},
+		"one zone after another": {`
+policy cni cni max=2 topology=zone:1
+daemonset cni new proven
+node a cni=old label=zone=a
+node b cni=old label=zone=b
+node c cni=old label=zone=a
+node d cni=old label=zone=b
+node e cni=old label=zone=a`, `
+cni a cni from now to +5m0s
+cni c cni from now to +5m0s
+cni e cni from +5m0s to +10m0s
+cni b cni from +10m0s to +15m0s
+cni d cni from +10m0s to +15m0s
+cni: done +15m0s`},
 		"what waits for somebody remains": {`
 policy cni cni
 daemonset cni new proven

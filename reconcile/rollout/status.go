@@ -7,19 +7,19 @@ import "fmt"
 // status sums a tour up, after its evictions are decided.
 func (t *tour) status() PolicyStatus {
 	s := PolicyStatus{
-		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window,
-		Nodes: t.wanted, MaxUnavailable: t.slots(), OutOfService: t.visits(),
+		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
+		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
 		Halted: t.halted != "", HaltMessage: t.halted, Estimate: t.estimate,
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
-	w := work{lanes: s.MaxUnavailable, first: t.policy.MaxFailures + 1}
+	work := t.newWork()
 	for i := range t.stops {
 		stop := &t.stops[i]
 		if stop.set == nil {
 			continue
 		}
 		s.Remaining++
-		switch {
+		switch w := &work[stop.wave]; {
 		case stop.hold.reason.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
@@ -31,7 +31,7 @@ func (t *tour) status() PolicyStatus {
 		}
 	}
 	if s.Remaining > 0 {
-		s.ETA, s.Never = t.finish(w, s)
+		s.ETA, s.Never = t.finish(work, s)
 	}
 	return s
 }
@@ -39,7 +39,7 @@ func (t *tour) status() PolicyStatus {
 // needsSomebody says that time alone does not end a hold.
 func (r Reason) needsSomebody() bool {
 	switch r {
-	case NodeHeld, DaemonSetHeld, NodeNotReady, WouldNotReturn, Failed, StuckTerminating:
+	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn, Failed, StuckTerminating:
 		return true
 	default:
 		return false
@@ -47,19 +47,40 @@ func (r Reason) needsSomebody() bool {
 }
 
 // never says why a policy does not get to its end, whatever the windows.
-func (t *tour) never(w work, s PolicyStatus) string {
+func (t *tour) never(works []work, s PolicyStatus) string {
+	waiting, underWay, stuck := 0, 0, 0
+	for i, w := range works {
+		waiting += w.waiting
+		underWay += w.underWay
+		if w.waiting > 0 && w.lanes <= 0 && stuck == 0 {
+			stuck = t.waves[i].slots()
+		}
+	}
 	switch {
-	case w.waiting == 0 && w.underWay == 0:
+	case waiting == 0 && underWay == 0:
 		return fmt.Sprintf("all %d nodes that remain wait for somebody", s.Remaining)
-	case w.waiting == 0:
+	case waiting == 0:
 		return ""
 	case s.Halted:
 		return "halted: " + s.HaltMessage
 	case t.paused != nil:
 		return "paused: " + t.paused.Reason
-	case w.lanes <= 0:
-		return fmt.Sprintf("all %d slots are held by nodes that wait for somebody", s.MaxUnavailable)
+	case stuck > 0:
+		return fmt.Sprintf("all %d slots are held by nodes that wait for somebody", stuck)
 	default:
+		return t.barred(works)
+	}
+}
+
+// barred says which wave does not get done by time alone, and keeps later ones
+// from their turn.
+func (t *tour) barred(works []work) string {
+	if len(t.policy.Waves) == 0 || t.gate >= len(t.waves)-1 {
 		return ""
 	}
+	w := &t.waves[t.gate]
+	if w.state == WaveBlocked || (w.toVisit == 0 && w.unsettled > 0 && works[t.gate].waiting == 0) {
+		return w.hold().message
+	}
+	return ""
 }

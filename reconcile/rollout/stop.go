@@ -11,6 +11,8 @@ import (
 // stop is one node of a tour.
 type stop struct {
 	node     *health.Node
+	wave     int            // its place
+	domain   string         // "" without a topology, and on nodes without the label
 	visit    *Visit         // nil when none is open
 	set      *daemonSet     // the one that comes next; nil when all are settled
 	step     *Step          // of the visit, about set
@@ -23,6 +25,8 @@ type stop struct {
 	begun    bool           // something has come of an eviction
 	gone     int            // steps whose DaemonSet should not run here any more
 	halfWay  bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
+
+	availableAt time.Time // when the last of its settled pods became available
 
 	refused time.Time // when the eviction that comes next came to nothing last; zero when it did not
 

@@ -21,6 +21,8 @@ type tour struct {
 	stops  []stop // the nodes on which something is to be done or under way, by name
 
 	decisions *[]Decision // of all tours
+	waves     []wave      // one of all nodes when the policy has none
+	gate      int         // the first wave that is not done; visits start in no later one
 	wanted    int         // nodes of the policy
 	leftOver  int         // nodes on which only a pod is left that would not return
 
@@ -56,6 +58,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			t.counts = append(t.counts, Counts{Name: name})
 		}
 	}
+	t.waves = newWaves(p)
 	t.outdated = make([]int, len(t.sets))
 	t.window = t.moment.Any()
 	a.at(t.window.ValidUntil)
@@ -94,12 +97,13 @@ func (t *tour) survey() {
 			continue
 		}
 		t.wanted += one(s.wanted)
+		t.waves[s.wave].take(&s)
 		if s.set != nil || s.visit != nil {
 			s.decision = len(*t.decisions)
 			t.stops = append(t.stops, s)
 		}
 		t.leftOver += one(s.set == nil && s.shown.leftOver())
-		*t.decisions = append(*t.decisions, s.settled(t.policy.Name))
+		*t.decisions = append(*t.decisions, s.settled(t.policy.Name, t.waves[s.wave].Name))
 	}
 	t.recordFailures()
 	if t.book.lost {
@@ -132,9 +136,16 @@ func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
 			t.alarm.at(step.Evicted.Add(doubt))
 		}
 		s.consider(d, step, verdict, placement)
+		if verdict.State == health.Current {
+			s.availableAt = latest(s.availableAt, t.limits.AvailableAt(d.DaemonSet, verdict.Pod))
+		}
+	}
+	if !ours {
+		return s, false
 	}
 	t.conclude(&s)
-	return s, ours
+	t.place(&s)
+	return s, true
 }
 
 // visit is what health needs to know of a step that is under way.
@@ -172,8 +183,3 @@ func one(b bool) int {
 	}
 	return 0
 }
-
-// slots is how many visits may be open at once. Of the policy's nodes, one that
-// is not Ready or has a new taint still counts while its pod is there, so that
-// trouble does not lower the number that a percentage is of.
-func (t *tour) slots() int { return t.policy.MaxUnavailableOf(t.wanted) }

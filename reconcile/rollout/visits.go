@@ -26,6 +26,7 @@ type book struct {
 
 	failed  map[Failure]int // by key: the place in the ledger
 	refused map[visitKey]Refusal
+	waves   map[waveKey]SettledWave
 }
 
 // doubtful says that the eviction may have been sent although its pod looks
@@ -41,6 +42,7 @@ func newBook(l Ledger) *book {
 		open:    make(map[visitKey]*Visit, len(l.Visits)),
 		failed:  make(map[Failure]int, len(l.Failures)),
 		refused: make(map[visitKey]Refusal, len(l.Refusals)),
+		waves:   map[waveKey]SettledWave{},
 	}
 	for _, r := range l.Refusals {
 		b.refused[visitKey{r.Policy, r.Node}] = r
@@ -189,7 +191,7 @@ func (t *tour) conclude(s *stop) {
 // waitsForSomebody says that what comes next on a node is held by a person, or
 // refused by the API server while the node is up.
 func (t *tour) waitsForSomebody(s *stop) bool {
-	return s.node.Hold != "" || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
+	return s.node.Hold != "" || t.skipsCordoned(s.node) || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
 }
 
 // refusal is what the API server said to the eviction that comes next.

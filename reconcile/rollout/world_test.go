@@ -32,6 +32,7 @@ type worldNode struct {
 	hold  bool
 	taint bool
 	gpu   bool
+	zone  int
 	gone  map[string]time.Time // by DaemonSet: since when it has no pod
 }
 
@@ -83,7 +84,7 @@ func newWorld(now time.Time, nodes, sets int) *world {
 }
 
 func (w *world) addNode(name string, gpu bool) {
-	n := &worldNode{name: name, gpu: gpu, gone: map[string]time.Time{}}
+	n := &worldNode{name: name, gpu: gpu, zone: len(w.nodes) % 3, gone: map[string]time.Time{}}
 	for _, s := range w.sets {
 		n.gone[s.name] = w.now
 	}
@@ -191,7 +192,7 @@ func (w *world) evict(d Decision) bool {
 func (w *world) observe(ledger Ledger) Observed {
 	o := Observed{Ledger: ledger, Commit: "c"}
 	for _, n := range w.sortedNodes() {
-		node := health.Node{Name: n.name, Ready: !n.down, Since: n.since, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu)}}
+		node := health.Node{Name: n.name, Ready: !n.down, Since: n.since, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu), "zone": fmt.Sprint("z", n.zone)}}
 		if n.hold {
 			node.Hold = "held"
 		}

@@ -52,12 +52,15 @@ type PolicyStatus struct {
 	OutOfService   int    `json:"outOfService"`
 	Halted         bool   `json:"halted"`
 	HaltMessage    string `json:"haltMessage,omitempty"`
+
+	Waves []WaveStatus `json:"waves,omitempty"` // in order
 }
 
 // NodeStatus is one node for one policy.
 type NodeStatus struct {
 	Policy    string `json:"policy"`
 	Node      string `json:"node"`
+	Wave      string `json:"wave,omitempty"`
 	DaemonSet string `json:"daemonSet,omitempty"`
 	State     string `json:"state"`
 	Action    string `json:"action"`
@@ -122,6 +125,7 @@ func policyStatus(p rollout.PolicyStatus) PolicyStatus {
 	return PolicyStatus{
 		Name: p.Name, Window: windowWords(p.Window), Nodes: p.Nodes, Remaining: p.Remaining,
 		MaxUnavailable: p.MaxUnavailable, OutOfService: p.OutOfService, Halted: p.Halted, HaltMessage: p.HaltMessage,
+		Waves: waveStatuses(p.Waves),
 	}
 }
 
@@ -143,7 +147,7 @@ func daemonSetStatus(p rollout.PolicyStatus, c rollout.Counts) DaemonSetStatus {
 
 func nodeStatus(d rollout.Decision) NodeStatus {
 	s := NodeStatus{
-		Policy: d.Policy, Node: d.Node, DaemonSet: d.DaemonSet.String(), State: string(d.State),
+		Policy: d.Policy, Node: d.Node, Wave: d.Wave, DaemonSet: d.DaemonSet.String(), State: string(d.State),
 		Action: string(d.Action), Reason: string(d.Reason), Message: d.Message, Lamp: lamp(d),
 	}
 	if !d.Until.IsZero() {
@@ -169,7 +173,7 @@ func lamp(d rollout.Decision) string {
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed
-	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.WouldNotReturn:
+	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeCordoned, rollout.WouldNotReturn:
 		return lampAway
 	default:
 		return lampWaiting
@@ -208,6 +212,9 @@ func WriteStatus(w io.Writer, s Status) error {
 		rows = append(rows, []any{d.Namespace, d.Name, d.Desired, d.Current, d.Ready, d.UpToDate, d.Available, d.Failed, d.Window, dash(eta)})
 	}
 	if err := table(w, []any{"NAMESPACE", "NAME", "DESIRED", "CURRENT", "READY", "UP-TO-DATE", "AVAILABLE", "FAILED", "WINDOW", "ETA"}, rows); err != nil {
+		return err
+	}
+	if err := writeWaves(w, s.Policies); err != nil {
 		return err
 	}
 	return writeNotes(w, s.Objects)

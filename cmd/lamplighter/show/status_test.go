@@ -99,7 +99,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 		rollout.UpToDate: "*",
 		rollout.Start:    "~", rollout.Settling: "~", rollout.Replacing: "~",
 		rollout.Failed: "!", rollout.StuckTerminating: "!",
-		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.WouldNotReturn: "-",
+		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.WouldNotReturn: "-",
 	}
 	for _, reason := range rollout.Reasons() {
 		plan := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Reason: reason}}}}
@@ -115,4 +115,36 @@ func TestEveryReasonHasALamp(t *testing.T) {
 
 func name(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+func TestWavesAreShown(t *testing.T) {
+	at := time.Date(2027, 1, 4, 21, 0, 0, 0, time.UTC)
+	plan := reconcile.Plan{Rollout: rollout.Plan{
+		Policies: []rollout.PolicyStatus{{
+			Name: "network", Nodes: 3, Remaining: 2, DaemonSets: []rollout.Counts{{Name: types.NamespacedName{Namespace: "a", Name: "b"}, Desired: 3}},
+			Waves: []rollout.WaveStatus{
+				{Name: "canary", State: rollout.WaveSoaking, Nodes: 1, Settled: 1, MaxUnavailable: 1, SoakUntil: at, Message: "settled since 2027-01-03T21:00:00Z"},
+				{Name: "rest", State: rollout.WavePending, Nodes: 2, MaxUnavailable: 2},
+			},
+		}},
+		Decisions: []rollout.Decision{{Policy: "network", Node: "n1", Wave: "rest"}},
+	}}
+	s := show.NewStatus(reconcile.Observation{}, plan)
+	want := []show.WaveStatus{
+		{Name: "canary", State: "soaking", Nodes: 1, Settled: 1, MaxUnavailable: 1, SoakUntil: "2027-01-04T21:00:00Z", Message: "settled since 2027-01-03T21:00:00Z"},
+		{Name: "rest", State: "waiting", Nodes: 2, MaxUnavailable: 2},
+	}
+	if diff := cmp.Diff(want, s.Policies[0].Waves); diff != "" || s.Nodes[0].Wave != "rest" {
+		t.Errorf("-want +got:\n%s; node in wave %q", diff, s.Nodes[0].Wave)
+	}
+	s.Since = "2027-01-01T00:00:00Z"
+	var text strings.Builder
+	if err := show.WriteStatus(&text, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []string{"network  canary  soaking  1", "network  rest    waiting  2"} {
+		if !strings.Contains(text.String(), row) {
+			t.Errorf("no row %q in:\n%s", row, text.String())
+		}
+	}
 }

@@ -58,6 +58,9 @@ func Example() store.State {
 				Steps: []rollout.Step{{DaemonSet: "kube-system/cni", From: "a", To: "b", Evicted: at}},
 			}},
 			Governed: map[string]rollout.Governance{"kube-system/cni": {Policy: "cni"}},
+			Waves: []rollout.SettledWave{{
+				Policy: "cni", Wave: "canary", Nodes: "canary=true", Revisions: map[string]string{"kube-system/cni": "b"}, Settled: at, Soaked: true,
+			}},
 		},
 		Record: json.RawMessage(`{"commit":"9f2c1e7"}`),
 	}
