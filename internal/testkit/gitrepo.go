@@ -154,3 +154,36 @@ func gitEnv(home string) []string {
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
 	}
 }
+
+// Submodule puts a commit of another repository into a branch's tree.
+func (r *GitRepo) Submodule(t testing.TB, branch, path, hash string) string {
+	t.Helper()
+	return r.commit(t, branch, "Add submodule "+path, fmt.Appendf(nil, "M 160000 %s %q\n", hash, path))
+}
+
+// Tag makes an annotated tag, or moves it there.
+func (r *GitRepo) Tag(t testing.TB, name, hash string) {
+	t.Helper()
+	in := fmt.Sprintf("tag %s\nfrom %s\ntagger Lamp Lighter <lamp@example.com> %d +0000\ndata %d\n%s\n",
+		name, hash, firstCommit.Unix(), len(name), name)
+	r.git(t, in, "fast-import", "--quiet", "--force", "--date-format=raw")
+}
+
+// SetRef points any reference, by its full name, at a hash.
+func (r *GitRepo) SetRef(t testing.TB, ref, hash string) {
+	t.Helper()
+	r.git(t, "", "update-ref", ref, hash)
+}
+
+// Config sets an option of the repository.
+func (r *GitRepo) Config(t testing.TB, name, value string) {
+	t.Helper()
+	r.git(t, "", "config", name, value)
+}
+
+// Git runs git on the repository, as who keeps the server may, and returns its
+// output.
+func (r *GitRepo) Git(t testing.TB, args ...string) string {
+	t.Helper()
+	return r.git(t, "", args...)
+}

@@ -5,9 +5,12 @@ package testkit
 import (
 	"bytes"
 	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -23,6 +26,10 @@ import (
 type GitOptions struct {
 	TLS                bool
 	Username, Password string // both empty: nobody is asked
+	// BearerToken is asked for instead of a password.
+	BearerToken string
+	// ClientCA is PEM: only clients with a certificate of it are served. Needs TLS.
+	ClientCA []byte
 }
 
 // GitRequests counts what clients asked for.
@@ -86,6 +93,12 @@ func (s *GitServer) Restart(t testing.TB) {
 	server := httptest.NewUnstartedServer(s)
 	_ = server.Listener.Close() // httptest opened one that we do not want
 	server.Listener = listener
+	if s.options.ClientCA != nil {
+		clients := x509.NewCertPool()
+		clients.AppendCertsFromPEM(s.options.ClientCA)
+		server.TLS = &tls.Config{ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it names clients that do not trust us, or we them
 	if s.options.TLS {
 		server.StartTLS()
 	} else {
@@ -141,6 +154,9 @@ func (s *GitServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *GitServer) allows(r *http.Request) bool {
+	if s.options.BearerToken != "" {
+		return equal(r.Header.Get("Authorization"), "Bearer "+s.options.BearerToken)
+	}
 	if s.options.Username == "" && s.options.Password == "" {
 		return true
 	}

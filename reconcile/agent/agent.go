@@ -105,6 +105,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}
+	cfg.Source.Now = cfg.Now
 	source, err := gitsource.New(cfg.Source)
 	if err != nil {
 		return nil, err

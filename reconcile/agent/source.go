@@ -30,9 +30,11 @@ type poller struct {
 	log      *slog.Logger
 	metrics  *Metrics
 
-	seen    string // hash of the commit read last, good or bad
-	refused error  // why that commit is not in force, nil when it is
-	last    update
+	seen     string // hash of the commit read last, good or bad
+	refused  error  // why that commit is not in force, nil when it is
+	failures int    // fetches that failed in a row
+	failure  error  // of the last fetch, nil when it did not fail
+	last     update
 }
 
 // run polls until ctx is done. Only the newest update waits in out, which has
@@ -49,7 +51,7 @@ func (p *poller) run(ctx context.Context, out chan update) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(jitter(p.interval)):
+		case <-time.After(jitter(pause(p.interval, p.failures, p.failure))):
 		}
 	}
 }
@@ -63,6 +65,10 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 		return p.last, false
 	}
 	p.metrics.fetch(p.now().Sub(start), err)
+	p.failures, p.failure = p.failures+1, err
+	if err == nil {
+		p.failures = 0
+	}
 	switch {
 	case err != nil:
 		p.last.err = err

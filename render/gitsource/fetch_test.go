@@ -130,7 +130,7 @@ func TestBranchThatMoves(t *testing.T) {
 		repo.Commit(t, "develop", "elsewhere", files("develop"))
 		repo.ForcePush(t, "main", noCommit) // deletes the branch
 		publish()
-		fetchError(t, s, "no branch main: there is develop")
+		fetchError(t, s, "no branch or tag main: there is develop")
 		if content(t, two, "dir/a.yaml") != "two" {
 			t.Error("the last good commit is not readable")
 		}
@@ -187,60 +187,19 @@ func TestServerThatIsDown(t *testing.T) {
 func TestRepositoriesThatHaveNothingForUs(t *testing.T) {
 	eachRemote(t, func(t *testing.T, repo *testkit.GitRepo, url string, publish func()) {
 		s := newSource(t, gitsource.Options{URL: url})
-		fetchError(t, s, "the repository is empty: push to branch main")
+		fetchError(t, s, "the repository is empty: push to main")
 		for i := range 12 {
 			repo.Commit(t, fmt.Sprintf("topic-%02d", i), "topic", files("topic"))
 		}
 		publish()
-		fetchError(t, s, "no branch main: there is topic-00, topic-01,")
+		fetchError(t, s, "no branch or tag main: there is topic-00, topic-01,")
 		fetchError(t, s, "topic-09, 2 more")
 		repo.Commit(t, "main", "one", files("one"))
 		publish()
 		s = newSource(t, gitsource.Options{URL: url, Ref: "prod"})
-		fetchError(t, s, "no branch prod: there is main (the default), topic-00")
+		fetchError(t, s, "no branch or tag prod: there is main (the default), topic-00")
 		fetchError(t, newSource(t, gitsource.Options{URL: strings.Replace(url, ".git", "-missing.git", 1)}), "there is no")
 	})
-}
-
-func TestCredentials(t *testing.T) {
-	server := testkit.StartGit(t, testkit.GitOptions{TLS: true, Username: "agent", Password: "hunter2"})
-	repo := server.Repo(t, "fleet")
-	repo.Commit(t, "main", "one", files("one"))
-	options := gitsource.Options{URL: repo.URL(), CABundle: server.CA(t), Username: "agent", Password: "hunter2"}
-	if content(t, fetch(t, newSource(t, options)), "dir/a.yaml") != "one" {
-		t.Error("good credentials do not read")
-	}
-
-	options.Password = "swordfish"
-	if err := fetchError(t, newSource(t, options), "refuses the credentials"); strings.Contains(err.Error(), "swordfish") {
-		t.Errorf("err = %v", err)
-	}
-	options.Username, options.Password, options.BearerToken = "", "", "sesame"
-	if err := fetchError(t, newSource(t, options), "refuses the credentials"); strings.Contains(err.Error(), "sesame") {
-		t.Errorf("err = %v", err)
-	}
-	options.BearerToken = ""
-	fetchError(t, newSource(t, options), "asks for credentials")
-	options.CABundle = nil
-	fetchError(t, newSource(t, options), "certificate")
-}
-
-func TestBearerToken(t *testing.T) {
-	real := testkit.StartGit(t, testkit.GitOptions{})
-	repo := real.Repo(t, "fleet")
-	repo.Commit(t, "main", "one", files("one"))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer sesame" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		real.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	s := newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", BearerToken: "sesame"})
-	if content(t, fetch(t, s), "dir/a.yaml") != "one" {
-		t.Error("a good token does not read")
-	}
 }
 
 // A server that answers nonsense, echoes credentials, or nothing at all.
@@ -249,8 +208,9 @@ func TestServersThatMisbehave(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"garbage":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\nwelcome\n") }, ""},
-		"nothing":    {func(http.ResponseWriter, *http.Request) {}, ""},
+		"garbage":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\nwelcome\n") }, "a web page"},
+		"noise":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0, 1, 2, 3, 0}) }, "not git's protocol"},
+		"nothing":    {func(http.ResponseWriter, *http.Request) {}, "answers with nothing"},
 		"error page": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "long\nstory", http.StatusBadGateway) }, "502"},
 		"echo": {func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "who is "+r.Header.Get("Authorization")+" sesame", http.StatusUnauthorized)
@@ -260,7 +220,8 @@ func TestServersThatMisbehave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(tt.answer)
 			defer server.Close()
-			err := fetchError(t, newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", BearerToken: "sesame"}), tt.want)
+			auth := secret(t, map[string]string{"bearerToken": "sesame"})
+			err := fetchError(t, newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Auth: auth}), tt.want)
 			if strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "welcome\n") {
 				t.Errorf("err = %v", err)
 			}
@@ -353,19 +314,26 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"no URL":            {gitsource.Options{}, "is empty"},
 		"inline password":   {gitsource.Options{URL: "https://agent:hunter2@git.example/fleet.git"}, "https://git.example/fleet.git: the URL holds credentials"},
 		"inline token":      {gitsource.Options{URL: "https://hunter2@git.example/fleet.git"}, "the URL holds credentials"},
+		"ssh password":      {gitsource.Options{URL: "ssh://git:hunter2@git.example/fleet.git"}, "ssh://git.example/fleet.git: the URL holds credentials"},
 		"token in query":    {gitsource.Options{URL: "https://git.example/fleet.git?token=hunter2"}, "the URL has a query"},
 		"unreadable URL":    {gitsource.Options{URL: "https://agent:hunter2@[::1"}, "cannot be read"},
-		"ssh":               {gitsource.Options{URL: "ssh://hunter2@git.example/fleet.git"}, ""},
-		"ssh, short":        {gitsource.Options{URL: "git@git.example:fleet.git"}, "cannot be read"},
+		"ssh without a key": {gitsource.Options{URL: "ssh://git@git.example/fleet.git"}, "ssh needs a folder with the files identity and known_hosts"},
+		"ssh, short":        {gitsource.Options{URL: "git@git.example:fleet.git"}, "ssh://git@git.example/fleet.git: ssh needs"},
+		"ssh option":        {gitsource.Options{URL: "git@git.example:--upload-pack=x"}, "starts with a dash"},
+		"git protocol":      {gitsource.Options{URL: "git://git.example/fleet.git"}, "use https or ssh"},
 		"no host":           {gitsource.Options{URL: "https:///fleet.git"}, "no host"},
+		"no path":           {gitsource.Options{URL: "https://git.example/"}, "no path"},
 		"other scheme":      {gitsource.Options{URL: "ftp://git.example/fleet.git"}, "neither"},
-		"branch":            {gitsource.Options{URL: "/srv/fleet.git", Ref: "a..b"}, "is no name of a branch"},
-		"full reference":    {gitsource.Options{URL: "/srv/fleet.git", Ref: "refs/heads/main"}, "is no name of a branch"},
+		"branch":            {gitsource.Options{URL: "/srv/fleet.git", Ref: "a..b"}, `"a..b" is no name of a branch or tag`},
+		"head":              {gitsource.Options{URL: "/srv/fleet.git", Ref: "HEAD"}, "is no name of a branch or tag"},
+		"full reference":    {gitsource.Options{URL: "/srv/fleet.git", Ref: "refs/heads/a..b"}, "is no name of a reference"},
+		"range":             {gitsource.Options{URL: "/srv/fleet.git", Ref: "semver:newest"}, "write it like semver:>=1.2 <2"},
 		"timeout":           {gitsource.Options{URL: "/srv/fleet.git", Timeout: -1}, "negative"},
-		"token, password":   {gitsource.Options{URL: "https://git.example/f", Password: "hunter2", BearerToken: "x"}, "exclude"},
-		"user only":         {gitsource.Options{URL: "https://git.example/f", Username: "agent"}, "needs a password"},
-		"local credentials": {gitsource.Options{URL: "/srv/fleet.git", BearerToken: "hunter2"}, "takes no credentials"},
-		"CA":                {gitsource.Options{URL: "https://git.example/f", CABundle: []byte("hunter2")}, "holds no certificate"},
+		"local credentials": {gitsource.Options{URL: "/srv/fleet.git", Auth: "."}, "takes no credentials"},
+		"missing folder":    {gitsource.Options{URL: "https://git.example/f", Auth: "nowhere"}, "nowhere: there is no such folder"},
+		"file as folder":    {gitsource.Options{URL: "https://git.example/f", Auth: "fetch_test.go"}, "is a file"},
+		"proxy password":    {gitsource.Options{URL: "https://git.example/f", Proxy: "http://a:hunter2@proxy:3128"}, "http://proxy:3128: the URL of the proxy holds credentials"},
+		"proxy scheme":      {gitsource.Options{URL: "https://git.example/f", Proxy: "ftp://proxy"}, "is no http, https or socks5 URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := gitsource.New(tt.options)

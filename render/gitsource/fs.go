@@ -17,7 +17,7 @@ import (
 // maxLinks is how many symbolic links are followed for one path.
 const maxLinks = 40
 
-var errSubmodule = errors.New("is in a submodule, which is not fetched")
+var errSubmodule = errors.New("is in a submodule, which is fetched with --submodules only")
 
 // tree is a commit's tree. It never changes, so anybody may read it.
 type tree struct{ root *node }
@@ -59,7 +59,7 @@ func (t *tree) find(name string, last follow) (*node, error) {
 			at = append(slices.Clone(at), n)
 			continue
 		}
-		target := string(n.data)
+		target := n.target
 		if links++; links > maxLinks {
 			return nil, errors.New("too many levels of symbolic links")
 		}
@@ -98,12 +98,15 @@ func (t *tree) Open(name string) (fs.File, error) {
 	case err != nil:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	case n.mode&fs.ModeIrregular != 0:
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is a submodule, which is not fetched")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("is a submodule, which is fetched with --submodules only")}
 	case n.mode.IsDir():
 		return &openFolder{info: info{n, path.Base(name)}, left: n.children}, nil
-	default:
-		return &openFile{Reader: bytes.NewReader(n.data), info: info{n, path.Base(name)}}, nil
 	}
+	data, err := n.content()
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	return &openFile{Reader: bytes.NewReader(data), info: info{n, path.Base(name)}}, nil
 }
 
 func (t *tree) ReadFile(name string) ([]byte, error) {
@@ -113,9 +116,12 @@ func (t *tree) ReadFile(name string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	case !n.mode.IsRegular():
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is not a file")}
-	default:
-		return bytes.Clone(n.data), nil
 	}
+	data, err := n.content()
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return data, nil
 }
 
 func (t *tree) ReadDir(name string) ([]fs.DirEntry, error) {
@@ -150,7 +156,7 @@ func (t *tree) ReadLink(name string) (string, error) {
 	if err != nil {
 		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
 	}
-	return string(n.data), nil
+	return n.target, nil
 }
 
 // info describes a node under the name it was asked for by: the name of a link
@@ -161,7 +167,7 @@ type info struct {
 }
 
 func (i info) Name() string       { return i.name }
-func (i info) Size() int64        { return int64(len(i.data)) }
+func (i info) Size() int64        { return i.node.size() }
 func (i info) Mode() fs.FileMode  { return i.mode }
 func (i info) ModTime() time.Time { return i.modified }
 func (i info) IsDir() bool        { return i.mode.IsDir() }

@@ -14,8 +14,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/memory"
 )
+
+func inTest() treeOptions {
+	return treeOptions{when: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), files: &quota{limit: 200_000}}
+}
 
 // rawEntry is an entry of a tree object, as harmful as it likes.
 type rawEntry struct {
@@ -39,7 +42,7 @@ func folder(name string, entries ...rawEntry) rawEntry {
 
 // makeTree writes a tree object as it stands: entries are neither sorted nor
 // checked.
-func makeTree(t testing.TB, store *memory.Storage, entries []rawEntry) plumbing.Hash {
+func makeTree(t testing.TB, store looseObjects, entries []rawEntry) plumbing.Hash {
 	t.Helper()
 	var data strings.Builder
 	for _, e := range entries {
@@ -57,28 +60,21 @@ func makeTree(t testing.TB, store *memory.Storage, entries []rawEntry) plumbing.
 	return put(t, store, plumbing.TreeObject, data.String())
 }
 
-func put(t testing.TB, store *memory.Storage, kind plumbing.ObjectType, content string) plumbing.Hash {
+func put(t testing.TB, store looseObjects, kind plumbing.ObjectType, content string) plumbing.Hash {
 	t.Helper()
-	o := store.NewEncodedObject()
+	o := new(plumbing.MemoryObject)
 	o.SetType(kind)
-	w, err := o.Writer()
-	if err != nil {
+	if _, err := o.Write([]byte(content)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Write([]byte(content)); err != nil {
-		t.Fatal(err)
-	}
-	hash, err := store.SetEncodedObject(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hash
+	store[o.Hash()] = o
+	return o.Hash()
 }
 
 func newTree(t testing.TB, entries ...rawEntry) *tree {
 	t.Helper()
-	store := memory.NewStorage()
-	tr, err := readTree(t.Context(), store, makeTree(t, store, entries), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	store := looseObjects{}
+	tr, err := readTree(t.Context(), store, makeTree(t, store, entries), inTest())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +85,12 @@ func TestTreeIsAFileSystem(t *testing.T) {
 	tr := newTree(t,
 		file("README.md", "hello"),
 		rawEntry{name: "run.sh", mode: filemode.Executable, content: "#!/bin/sh"},
-		file("pointer.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
 		file("empty", ""),
 		folder("agents", file("a.yaml", "a"), folder("deep", file("b.yaml", "b"), link("up.yaml", "../a.yaml"))),
 		link("current", "agents/deep"),
 		link("again", "current/../a.yaml"),
 	)
-	if err := fstest.TestFS(tr, "README.md", "run.sh", "agents/deep/b.yaml", "pointer.bin", "empty", "current"); err != nil {
+	if err := fstest.TestFS(tr, "README.md", "run.sh", "agents/deep/b.yaml", "empty", "current"); err != nil {
 		t.Error(err)
 	}
 	for name, want := range map[string]string{
@@ -124,6 +119,8 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 		link("dangling", "missing"),
 		folder("sub", link("out", "../.."), file("f", "f")),
 		rawEntry{name: "module", mode: filemode.Submodule},
+		file("large.yaml", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"),
+		link("lead", "large.yaml"),
 	)
 	for name, want := range map[string]string{
 		"absolute":    "symbolic link absolute -> /etc/passwd escapes from the repository",
@@ -131,8 +128,10 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 		"winding":     "symbolic link winding -> sub/../../etc/passwd escapes from the repository",
 		"sub/out":     "symbolic link sub/out -> ../.. escapes from the repository",
 		"loop":        "too many levels of symbolic links",
-		"module":      "is a submodule, which is not fetched",
-		"module/file": "is in a submodule, which is not fetched",
+		"module":      "open module: is a submodule, which is fetched with --submodules only",
+		"module/file": "is in a submodule, which is fetched with --submodules only",
+		"large.yaml":  "open large.yaml: is a pointer of Git LFS, which is not fetched: commit the file itself",
+		"lead":        "is a pointer of Git LFS",
 	} {
 		if _, err := tr.Open(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("open %s: %v, want %q", name, err, want)
@@ -159,6 +158,14 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 	}
 }
 
+func TestLongLinksAreRefused(t *testing.T) {
+	store := looseObjects{}
+	hash := makeTree(t, store, []rawEntry{folder("deep", link("far", strings.Repeat("../", 2000)))})
+	if _, err := readTree(t.Context(), store, hash, inTest()); err == nil || err.Error() != "deep/far: a symbolic link of more than 4 KiB" {
+		t.Errorf("err = %v", err)
+	}
+}
+
 // Git makes no such trees, but anybody can write one and push it.
 func TestHarmfulNamesAreLeftOut(t *testing.T) {
 	tr := newTree(t,
@@ -176,7 +183,7 @@ func TestHarmfulNamesAreLeftOut(t *testing.T) {
 }
 
 func TestTreeThatMultipliesIsRefused(t *testing.T) {
-	store := memory.NewStorage()
+	store := looseObjects{}
 	level := []rawEntry{file("f", "f")}
 	hash := makeTree(t, store, level)
 	for range 6 { // ten times ten times ...
@@ -186,20 +193,20 @@ func TestTreeThatMultipliesIsRefused(t *testing.T) {
 		}
 		hash = put(t, store, plumbing.TreeObject, data.String())
 	}
-	_, err := readTree(t.Context(), store, hash, time.Time{})
+	_, err := readTree(t.Context(), store, hash, inTest())
 	if err == nil || !strings.Contains(err.Error(), "more than 200000 files") {
 		t.Errorf("err = %v", err)
 	}
 }
 
 func TestIncompleteObjectsAreAnError(t *testing.T) {
-	store := memory.NewStorage()
+	store := looseObjects{}
 	hash := put(t, store, plumbing.TreeObject, "100644 a\x00"+strings.Repeat("x", 20))
-	if _, err := readTree(t.Context(), store, hash, time.Time{}); !errors.Is(err, plumbing.ErrObjectNotFound) || !strings.HasPrefix(err.Error(), "a: ") {
+	if _, err := readTree(t.Context(), store, hash, inTest()); !errors.Is(err, plumbing.ErrObjectNotFound) || !strings.HasPrefix(err.Error(), "a: ") {
 		t.Errorf("err = %v, want a: object not found", err)
 	}
 	hash = put(t, store, plumbing.TreeObject, "garbage")
-	if _, err := readTree(t.Context(), store, hash, time.Time{}); !errors.Is(err, object.ErrMalformedTree) {
+	if _, err := readTree(t.Context(), store, hash, inTest()); !errors.Is(err, object.ErrMalformedTree) {
 		t.Errorf("err = %v, want malformed", err)
 	}
 }

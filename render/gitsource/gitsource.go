@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitsource answers what the newest commit of one branch is, and gives
-// its tree as an fs.FS straight from the object store. Nothing is checked out,
-// nothing is written to disk, and no other program is run.
+// Package gitsource answers what the newest commit of one branch, tag or range
+// of versions is, and gives its tree as an fs.FS straight from the object
+// store. Nothing is checked out and no other program is run; what git's
+// configuration on this machine says does not matter.
 //
-// A Fetch lists the references first: while the branch has not moved, that is
-// all it asks. A commit that is new is fetched whole, at depth one and into
-// memory of its own, so histories that were rewritten need no care, and a tree
-// lives for as long as somebody holds it.
+// A Fetch lists the references first: while the commit is the same, that is all
+// it asks. A commit that is new is fetched whole, at depth one and into a pack
+// of its own, so histories that were rewritten need no care, and a tree lives
+// for as long as somebody holds it.
 //
 //	source, err := gitsource.New(gitsource.Options{URL: "https://git.example/fleet.git"})
 //	commit, err := source.Fetch(ctx)
@@ -16,7 +17,6 @@ package gitsource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -24,23 +24,26 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// Commit is the newest commit of a branch.
+// Commit is the commit to be in force.
 type Commit struct {
-	Hash, Branch string
-	Author       string // the name, or the address of an author without one
-	Subject      string // first line of the message
-	When         time.Time
-	Tree         fs.FS // safe for concurrent use, readable for as long as it is held
+	Hash    string
+	Branch  string // the branch or tag that led to it, or its hash
+	Author  string // the name, or the address of an author without one
+	Subject string // first line of the message
+	When    time.Time
+	Tree    fs.FS // safe for concurrent use, readable for as long as it is held
 }
 
-// Source is one branch of one repository. Its Fetch is for one goroutine at a
-// time; the trees of its commits are for any number.
+// Source is one branch, tag or range of versions of one repository. Its Fetch
+// is for one goroutine at a time; the trees of its commits are for any number.
 type Source struct {
 	options Options
+	ref     ref
+	at      address
 	remote  remote
+	packs   packs
 	last    Commit
 }
 
@@ -50,25 +53,45 @@ func New(o Options) (*Source, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	r, err := newRemote(o)
+	follow, err := parseRef(o.Ref)
 	if err != nil {
 		return nil, err
 	}
-	return &Source{options: o, remote: r}, nil
+	at, err := parseURL(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{options: o, ref: follow, at: at, remote: o.remote(at), packs: packs{o.Cache}}, nil
 }
 
 // remote is a repository somewhere.
 type remote interface {
-	// list answers where the references point. The session serves one get.
-	list(ctx context.Context) (references, error)
-	// get answers a store that holds the commit, its tree and its files.
-	get(ctx context.Context, commit plumbing.Hash) (storer.EncodedObjectStorer, error)
+	open(ctx context.Context) (session, error)
 }
 
-// Fetch answers the newest commit of the branch: the same as before, at the
-// cost of one request, while the branch has not moved. After an error the
-// commits answered before stay good. An error is one line that starts with the
-// URL and holds no credential.
+// session is one conversation with a remote: one list, then at most one get.
+type session interface {
+	list(ctx context.Context) (references, error)
+	// get answers the objects of a commit, or of a tag of one.
+	get(ctx context.Context, want plumbing.Hash) (objects, error)
+	close()
+}
+
+func (o Options) remote(at address) remote {
+	switch at.scheme {
+	case "file":
+		return localRemote{at.path, o.Limits}
+	case "ssh":
+		return smartRemote{&sshRemote{at, o}, o.Limits, packs{o.Cache}}
+	default:
+		return smartRemote{&httpRemote{at, o, &tokens{now: o.Now}}, o.Limits, packs{o.Cache}}
+	}
+}
+
+// Fetch answers the newest commit: the same as before, at the cost of one
+// request, while it has not changed. After an error the commits answered before
+// stay good. An error is one line that starts with the URL, holds no
+// credential, and is the same while the same is wrong.
 func (s *Source) Fetch(ctx context.Context) (Commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -77,60 +100,104 @@ func (s *Source) Fetch(ctx context.Context) (Commit, error) {
 	case err == nil:
 		s.last = c
 		return c, nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = fmt.Errorf("no answer in %s: %w", s.options.Timeout, ctx.Err())
 	case ctx.Err() != nil:
-		err = ctx.Err()
+		err = outOfTime(ctx, s.options.Timeout)
 	default:
-		err = s.options.plain(err)
+		err = plain(err)
 	}
 	return Commit{}, fmt.Errorf("%s: %w", s.options.URL, err)
 }
 
 func (s *Source) fetch(ctx context.Context) (Commit, error) {
-	refs, err := s.remote.list(ctx)
+	if !s.ref.commit.IsZero() && s.ref.commit.String() == s.last.Hash {
+		return s.last, nil // a commit does not change
+	}
+	remote, err := s.remote.open(ctx)
 	if err != nil {
 		return Commit{}, err
 	}
-	hash, err := refs.branch(s.options.Ref)
+	defer remote.close()
+	refs, err := remote.list(ctx)
 	if err != nil {
 		return Commit{}, err
 	}
-	if hash.String() == s.last.Hash {
+	t, err := refs.resolve(s.ref)
+	if err != nil {
+		return Commit{}, err
+	}
+	if t.commit.String() == s.last.Hash && t.name == s.last.Branch {
 		return s.last, nil
 	}
-	store, err := s.remote.get(ctx, hash)
+	store, err := remote.get(ctx, t.want)
 	if err != nil {
-		return Commit{}, fmt.Errorf("fetch %s: %w", hash, err)
+		return Commit{}, fmt.Errorf("fetch %s: %w", t.commit, err)
 	}
-	c, err := s.read(ctx, store, hash)
+	c, err := s.read(ctx, store, t)
 	if err != nil {
-		return Commit{}, fmt.Errorf("read %s: %w", hash, err)
+		return Commit{}, fmt.Errorf("read %s: %w", t.commit, err)
 	}
 	return c, nil
 }
 
-func (s *Source) read(ctx context.Context, store storer.EncodedObjectStorer, hash plumbing.Hash) (Commit, error) {
-	c, err := object.GetCommit(store, hash)
+// maxTags is how many annotated tags may lead to one another.
+const maxTags = 5
+
+func (s *Source) read(ctx context.Context, store objects, t target) (Commit, error) {
+	c, err := commitOf(store, t.want)
 	if err != nil {
 		return Commit{}, err
+	}
+	if c.Hash != t.commit {
+		return Commit{}, fmt.Errorf("%s %w", t.name, errNoCommit)
 	}
 	when := c.Committer.When.UTC()
-	tree, err := readTree(ctx, store, c.TreeHash, when)
+	options := treeOptions{when: when, files: &quota{limit: s.options.Limits.Files}}
+	tree, err := readTree(ctx, store, c.TreeHash, options)
 	if err != nil {
 		return Commit{}, err
 	}
+	modules := submodules{options: s.options, tree: options}
+	if s.options.Submodules {
+		if err := modules.fill(ctx, tree, s.at, 1); err != nil {
+			return Commit{}, err
+		}
+	}
+	s.packs.keep(append(modules.fetched, t.want)...)
 	subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	author := c.Author.Name
 	if author == "" {
 		author = c.Author.Email
 	}
 	return Commit{
-		Hash:    hash.String(),
-		Branch:  s.options.Ref,
+		Hash:    c.Hash.String(),
+		Branch:  t.name,
 		Author:  author,
 		Subject: strings.TrimSpace(subject),
 		When:    when,
 		Tree:    tree,
 	}, nil
+}
+
+// commitOf answers the commit that an object is or leads to.
+func commitOf(store objects, hash plumbing.Hash) (*object.Commit, error) {
+	for range maxTags {
+		o, err := store.object(hash)
+		if err != nil {
+			return nil, err
+		}
+		switch o.Type() {
+		case plumbing.CommitObject:
+			c := new(object.Commit)
+			return c, c.Decode(o)
+		case plumbing.TagObject:
+			var tag object.Tag
+			if err := tag.Decode(o); err != nil {
+				return nil, err
+			}
+			hash = tag.Target
+		default:
+			return nil, fmt.Errorf("a %s, where a commit should be", o.Type())
+		}
+	}
+	return nil, errNoCommit
 }

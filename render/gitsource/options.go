@@ -3,14 +3,11 @@
 package gitsource
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
+	"os"
 	"time"
-
-	"github.com/go-git/go-git/v5/plumbing"
 )
 
 const (
@@ -20,21 +17,33 @@ const (
 
 // Options say where the commits come from.
 type Options struct {
-	// URL is an https, http or file URL, or the path of a repository on this
-	// machine. It holds no credentials: they would be shown in process lists.
+	// URL is an https, http, ssh or file URL, git's short form host:path, or
+	// the path of a repository on this machine. It holds no credentials: they
+	// would be shown in process lists.
 	URL string
-	// Ref is the branch; default main.
+	// Ref is a branch, a tag, semver:RANGE, a full reference or the hash of a
+	// commit; default main.
 	Ref string
 	// Timeout bounds one Fetch; default one minute.
 	Timeout time.Duration
 
-	// Username and Password are sent as HTTP basic authentication.
-	Username, Password string
-	// BearerToken is sent as an HTTP bearer token, instead of a password.
-	BearerToken string
-	// CABundle is PEM: the authorities to trust for https instead of the
-	// system's.
-	CABundle []byte
+	// Auth is a folder of files with credentials, such as a mounted Secret.
+	// They are read at each Fetch. Empty means none.
+	Auth string
+	// Proxy is the URL of an http, https or socks5 proxy. Empty means the one
+	// that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, for http alone.
+	Proxy string
+	// Cache is a folder for the newest commit's objects. It may be emptied at
+	// any time. Empty keeps them in memory.
+	Cache string
+	// Submodules fetches submodules too: those with a relative URL, which are on
+	// the same host.
+	Submodules bool
+	// Limits bound what one commit may cost.
+	Limits Limits
+	// Now is the clock that tokens of a GitHub App are signed and expire by.
+	// Nothing else needs it.
+	Now func() time.Time
 }
 
 func (o Options) withDefaults() Options {
@@ -44,82 +53,58 @@ func (o Options) withDefaults() Options {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
+	o.Limits = o.Limits.withDefaults()
 	return o
 }
 
-// Validate lists everything that is wrong. It does not look at the repository.
+// Validate lists everything that is wrong. It does not look at the repository,
+// and credentials may come later than their folder.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var errs []error
 	problem := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if err := o.validateURL(); err != nil {
+	at, err := parseURL(o.URL)
+	if err != nil {
 		errs = append(errs, err)
 	}
-	if err := o.branch().Validate(); err != nil || strings.HasPrefix(o.Ref, "refs/") {
-		problem("%q is no name of a branch", o.Ref)
+	if _, err := parseRef(o.Ref); err != nil {
+		errs = append(errs, err)
 	}
 	if o.Timeout < 0 {
 		problem("timeout %s is negative", o.Timeout)
 	}
-	if o.BearerToken != "" && (o.Username != "" || o.Password != "") {
-		problem("a bearer token and a password exclude each other")
+	if o.Auth != "" {
+		if at.scheme == "file" {
+			problem("a repository on this machine takes no credentials")
+		}
+		if info, err := os.Stat(o.Auth); err != nil {
+			problem("%s: there is no such folder with credentials", o.Auth)
+		} else if !info.IsDir() {
+			problem("%s: is a file: name the folder with the credentials", o.Auth)
+		}
 	}
-	if o.Username != "" && o.Password == "" {
-		problem("a user name needs a password")
+	if o.Auth == "" && at.scheme == "ssh" {
+		problem("%s: ssh needs a folder with the files identity and known_hosts", at)
 	}
-	if o.hasCredentials() && o.local() != "" {
-		problem("a repository on this machine takes no credentials")
-	}
-	if len(o.CABundle) > 0 && !x509.NewCertPool().AppendCertsFromPEM(o.CABundle) {
-		problem("the CA bundle holds no certificate")
+	if err := validateProxy(o.Proxy); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-func (o Options) validateURL() error {
-	if o.URL == "" {
-		return errors.New("the URL of the repository is empty")
-	}
-	if o.local() != "" {
+func validateProxy(proxy string) error {
+	if proxy == "" {
 		return nil
 	}
-	u, err := url.Parse(o.URL)
+	u, err := url.Parse(proxy)
 	switch {
 	case err != nil:
-		return errors.New("the URL of the repository cannot be read") // err quotes it
+		return errors.New("the URL of the proxy cannot be read") // err quotes it
 	case u.User != nil:
-		return fmt.Errorf("%s: the URL holds credentials: pass them apart", withoutCredentials(u))
-	case u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s: the URL has a query: pass the branch and credentials apart", withoutCredentials(u))
-	case u.Scheme == "ssh" || u.Scheme == "git":
-		return fmt.Errorf("%s: %s is not served: use https", withoutCredentials(u), u.Scheme)
-	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("%s: is neither an https, http or file URL nor a path", withoutCredentials(u))
-	case u.Host == "":
-		return fmt.Errorf("%s: the URL has no host", withoutCredentials(u))
+		return fmt.Errorf("%s: the URL of the proxy holds credentials: set HTTPS_PROXY from a Secret instead", bare(u))
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" || u.Host == "":
+		return fmt.Errorf("%s: is no http, https or socks5 URL of a proxy", bare(u))
 	default:
 		return nil
 	}
-}
-
-func withoutCredentials(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-}
-
-// local is the path of a repository on this machine, else "".
-func (o Options) local() string {
-	if path, ok := strings.CutPrefix(o.URL, "file://"); ok {
-		return path
-	}
-	before, _, isRemote := strings.Cut(o.URL, ":")
-	if isRemote && !strings.Contains(before, "/") {
-		return "" // scheme:… or host:…, as git has it
-	}
-	return o.URL
-}
-
-func (o Options) branch() plumbing.ReferenceName { return plumbing.NewBranchReferenceName(o.Ref) }
-
-func (o Options) hasCredentials() bool {
-	return o.Username != "" || o.Password != "" || o.BearerToken != ""
 }

@@ -16,34 +16,86 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// maxEntries bounds a tree, which may name one subtree a thousand times, and
-// that one another.
-const maxEntries = 200_000
+// maxLink is the longest target of a symbolic link, as Linux has it.
+const maxLink = 4096
 
 // node is a file, folder, symbolic link or submodule. Nodes never change.
 type node struct {
 	name     string
 	mode     fs.FileMode
-	data     []byte  // of a file, or the target of a link
+	hash     plumbing.Hash
+	store    objects // of a file: where its content is
+	target   string  // of a link
 	children []*node // of a folder, by name
 	modified time.Time
 }
 
-// loader turns git's objects into nodes. Files that are the same share data.
-type loader struct {
-	store   storer.EncodedObjectStorer
-	when    time.Time
-	blobs   map[plumbing.Hash][]byte
-	size    int64
-	entries int
+// content is what a file holds. It belongs to the caller.
+func (n *node) content() ([]byte, error) {
+	o, err := n.store.object(n.hash)
+	if err != nil {
+		return nil, err
+	}
+	data, err := read(o)
+	if err != nil {
+		return nil, err
+	}
+	return data, refusePointer(data)
 }
 
-// readTree reads a whole tree into memory.
-func readTree(ctx context.Context, store storer.EncodedObjectStorer, hash plumbing.Hash, when time.Time) (*tree, error) {
-	l := &loader{store: store, when: when, blobs: map[plumbing.Hash][]byte{}}
+func (n *node) size() int64 {
+	switch {
+	case n.mode&fs.ModeSymlink != 0:
+		return int64(len(n.target))
+	case n.store == nil:
+		return 0
+	}
+	size, err := n.store.size(n.hash)
+	if err != nil {
+		return 0 // whoever reads it is told
+	}
+	return size
+}
+
+func read(o plumbing.EncodedObject) (data []byte, err error) {
+	r, err := o.Reader()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	data = make([]byte, o.Size())
+	_, err = io.ReadFull(r, data)
+	return data, err
+}
+
+// treeOptions are the same for a whole tree, its submodules included.
+type treeOptions struct {
+	when  time.Time
+	files *quota
+}
+
+// quota is how many files there may be.
+type quota struct{ limit, used int }
+
+func (q *quota) take() error {
+	if q.used++; q.used > q.limit {
+		return boundError(fmt.Sprintf("the commit holds more than %d files", q.limit))
+	}
+	return nil
+}
+
+// loader turns git's objects into nodes. The content of files is not loaded.
+type loader struct {
+	treeOptions
+	store objects
+}
+
+// readTree reads the names of a whole tree into memory, and makes sure that
+// everything they name is there.
+func readTree(ctx context.Context, store objects, hash plumbing.Hash, o treeOptions) (*tree, error) {
+	l := &loader{treeOptions: o, store: store}
 	root, err := l.folder(ctx, ".", hash)
 	if err != nil {
 		return nil, err
@@ -55,8 +107,12 @@ func (l *loader) folder(ctx context.Context, name string, hash plumbing.Hash) (*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := object.GetTree(l.store, hash)
+	o, err := l.store.object(hash)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var t object.Tree
+	if err := t.Decode(o); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	folder := &node{name: path.Base(name), mode: fs.ModeDir | 0o555, modified: l.when}
@@ -64,8 +120,9 @@ func (l *loader) folder(ctx context.Context, name string, hash plumbing.Hash) (*
 		if !reachable(e.Name) {
 			continue
 		}
-		if l.entries++; l.entries > maxEntries {
-			return nil, fmt.Errorf("the commit holds more than %d files", maxEntries)
+		// A tree may name one subtree a thousand times, and that one another.
+		if err := l.files.take(); err != nil {
+			return nil, err
 		}
 		child, err := l.entry(ctx, path.Join(name, e.Name), e)
 		if err != nil {
@@ -85,7 +142,7 @@ func reachable(name string) bool {
 }
 
 func (l *loader) entry(ctx context.Context, name string, e object.TreeEntry) (*node, error) {
-	n := &node{name: e.Name, modified: l.when}
+	n := &node{name: e.Name, hash: e.Hash, modified: l.when}
 	switch e.Mode {
 	case filemode.Dir:
 		return l.folder(ctx, name, e.Hash)
@@ -94,36 +151,29 @@ func (l *loader) entry(ctx context.Context, name string, e object.TreeEntry) (*n
 		return n, nil
 	case filemode.Symlink:
 		n.mode = fs.ModeSymlink | 0o777
+		target, err := l.link(e.Hash)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		n.target = target
+		return n, nil
 	default:
-		n.mode = 0o444
+		if !l.store.has(e.Hash) {
+			return nil, fmt.Errorf("%s: %w", name, plumbing.ErrObjectNotFound)
+		}
+		n.mode, n.store = 0o444, l.store
+		return n, nil
 	}
-	var err error
-	if n.data, err = l.blob(e.Hash); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return n, nil
 }
 
-func (l *loader) blob(hash plumbing.Hash) (data []byte, err error) {
-	if data, ok := l.blobs[hash]; ok {
-		return data, nil
-	}
-	blob, err := object.GetBlob(l.store, hash)
+func (l *loader) link(hash plumbing.Hash) (string, error) {
+	o, err := l.store.object(hash)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if l.size += blob.Size; l.size > maxTree {
-		return nil, fmt.Errorf("the commit holds more than %d MiB", maxTree>>20)
+	if o.Size() > maxLink {
+		return "", boundError(fmt.Sprintf("a symbolic link of more than %s", size(maxLink)))
 	}
-	r, err := blob.Reader()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	data = make([]byte, blob.Size)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return nil, err
-	}
-	l.blobs[hash] = data
-	return data, nil
+	target, err := read(o)
+	return string(target), err
 }

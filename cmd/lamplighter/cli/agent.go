@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +18,10 @@ import (
 // agentFlags are the flags of the agent alone.
 type agentFlags struct {
 	git, ref, path string
-	username       string
-	passwordFile   string
-	tokenFile      string
-	caFile         string
+	auth           string
+	proxy          string
+	cache          string
+	submodules     bool
 	fetchTimeout   time.Duration
 	interval       time.Duration
 	listen         string
@@ -61,15 +59,15 @@ that holds the Lease.`,
 
 func (f *agentFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.git, "git", "", "URL of the fleet repository: https, http or file (required)")
-	flags.StringVar(&f.ref, "ref", "main", "branch to follow")
+	flags.StringVar(&f.git, "git", "", "URL of the fleet repository: https, ssh, git@host:path or file (required)")
+	flags.StringVar(&f.ref, "ref", "main", "what to follow: a branch, a tag, semver:RANGE, a full reference or a commit's hash")
 	flags.StringVar(&f.path, "path", ".", "kustomize root inside the repository")
 	flags.DurationVar(&f.interval, "interval", time.Minute, "how often the remote is asked for a new commit")
 	flags.DurationVar(&f.fetchTimeout, "fetch-timeout", time.Minute, "bound on one fetch")
-	flags.StringVar(&f.username, "git-username", "", "user name for the remote")
-	flags.StringVar(&f.passwordFile, "git-password-file", "", "file that holds the password for the remote")
-	flags.StringVar(&f.tokenFile, "git-token-file", "", "file that holds a bearer token for the remote")
-	flags.StringVar(&f.caFile, "git-ca-file", "", "file with the certificate authorities of the remote, in PEM")
+	flags.StringVar(&f.auth, "git-auth", "", "folder with credentials for the remote, such as a mounted Secret; read at every fetch")
+	flags.StringVar(&f.proxy, "git-proxy", "", "http, https or socks5 proxy to the remote; default from HTTPS_PROXY and NO_PROXY")
+	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
+	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
@@ -86,18 +84,6 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return agent.Config{}, fmt.Errorf("--log-format %q: use text or json", f.logFormat)
 	}
-	password, err := readSecretFile("--git-password-file", f.passwordFile)
-	if err != nil {
-		return agent.Config{}, err
-	}
-	token, err := readSecretFile("--git-token-file", f.tokenFile)
-	if err != nil {
-		return agent.Config{}, err
-	}
-	ca, err := readSecretFile("--git-ca-file", f.caFile)
-	if err != nil {
-		return agent.Config{}, err
-	}
 	cluster, err := g.config()
 	if err != nil {
 		return agent.Config{}, err
@@ -109,7 +95,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	return agent.Config{
 		Source: gitsource.Options{
 			URL: f.git, Ref: f.ref, Timeout: f.fetchTimeout,
-			Username: f.username, Password: password, BearerToken: token, CABundle: []byte(ca),
+			Auth: f.auth, Proxy: f.proxy, Cache: f.cache, Submodules: f.submodules,
 		},
 		Path:           f.path,
 		Interval:       f.interval,
@@ -121,16 +107,4 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Listen:         f.listen,
 		Log:            newLogger(g.streams.Err, f.logFormat, level),
 	}, nil
-}
-
-// readSecretFile reads a credential. Its content appears in no error.
-func readSecretFile(flag, path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", flag, err)
-	}
-	return strings.TrimSpace(string(data)), nil
 }
