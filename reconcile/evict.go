@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"lamplighter.dev/reconcile/rollout"
-	"lamplighter.dev/reconcile/window"
 )
 
 // evict sends the evictions of a plan that may still be sent. Recording them
@@ -31,9 +30,9 @@ func (r *Reconciler) evict(ctx context.Context, report *Report) {
 // evictions are the plan's evictions whose window is still open, and the
 // instant at which the first of these windows shuts; zero if none does.
 func evictions(obs Observation, plan rollout.Plan, now time.Time) (due []rollout.Decision, deadline time.Time) {
-	momentByPolicy := map[string]window.Moment{}
+	hoursByPolicy := map[string]rollout.Hours{}
 	for _, p := range obs.Policies.Upgrades {
-		momentByPolicy[p.Name] = p.Calendar.At(now)
+		hoursByPolicy[p.Name] = rollout.NewHours(p, obs.State.Ledger, obs.ClockProblem, now)
 	}
 	labelsByNode := map[string]labels.Set{}
 	for _, n := range obs.Nodes {
@@ -43,7 +42,7 @@ func evictions(obs Observation, plan rollout.Plan, now time.Time) (due []rollout
 		if d.Action != rollout.Evict {
 			continue
 		}
-		w := momentByPolicy[d.Policy].For(labelsByNode[d.Node])
+		w := hoursByPolicy[d.Policy].For(labelsByNode[d.Node])
 		if !w.Open {
 			continue
 		}

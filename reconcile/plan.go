@@ -33,6 +33,9 @@ type Observation struct {
 	Pods       []health.Pod
 
 	AllowPrune bool
+	// ClockProblem says why this machine's clock is not to be trusted; empty
+	// when nothing is known against it.
+	ClockProblem string
 }
 
 // Plan is every decision of one pass: one for each object, and one for each
@@ -72,6 +75,8 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Pods:       obs.Pods,
 		Ledger:     obs.State.Ledger,
 		Commit:     obs.commit().Hash,
+
+		ClockProblem: obs.ClockProblem,
 	}, obs.Policies.Upgrades, now)
 	// Only now: a ledger that knows who governs is not taken for one that was lost.
 	plan.Rollout.Ledger = plan.Rollout.Ledger.Govern(obs.Policies, liveDaemonSets(obs)...)

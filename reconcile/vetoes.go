@@ -18,8 +18,13 @@ import (
 func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 	out := map[inventory.ID]inventory.Veto{}
 	frozen := obs.Policies.Everything().At(now).Any()
+	rules := rollout.Rules{Policies: obs.Policies, Ledger: obs.State.Ledger, ClockProblem: obs.ClockProblem}
 	for id, kind := range changeKinds(obs) {
-		if frozen.Frozen {
+		change := rollout.Change{Kind: kind}
+		if id.GroupKind == daemonSetKind {
+			change.DaemonSet = daemonSetName(id)
+		}
+		if frozen.Frozen && !rollout.Unfreezes(change, rules, now) {
 			out[id] = inventory.Veto{Reason: inventory.Reason(rollout.Frozen), Until: frozen.ValidUntil, Message: frozen.Explain()}
 			continue
 		}
@@ -30,8 +35,7 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 		if id.GroupKind != daemonSetKind {
 			continue
 		}
-		change := rollout.Change{DaemonSet: daemonSetName(id), Kind: kind}
-		if v := rollout.Gate(change, obs.Policies, obs.State.Ledger, now); !v.Allowed {
+		if v := rollout.Gate(change, rules, now); !v.Allowed {
 			out[id] = inventory.Veto{Reason: inventory.Reason(v.Reason), Until: v.Until, Message: v.Message}
 		}
 	}

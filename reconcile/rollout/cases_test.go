@@ -101,6 +101,9 @@ func formatPlan(p Plan, s *scene) string {
 		}
 		b.WriteString("\n")
 	}
+	for _, p := range p.Ledger.Proceeds {
+		fmt.Fprintf(&b, "proceed %s until %s\n", p.Policy, s.relative(p.Until))
+	}
 	for _, p := range p.Policies {
 		b.WriteString(formatStatus(p, s))
 	}

@@ -59,6 +59,7 @@ type chaos struct {
 	last     Plan
 	seen     Observed // and when, for a view that lags
 	seenAt   time.Time
+	clock    string            // what is wrong with it
 	touched  map[visitKey]bool // evicted on, and not in service since
 	trace    []string          // every pass
 }
@@ -117,7 +118,7 @@ func (c *chaos) disturb(t *rapid.T) {
 		return
 	}
 	n := nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "node")]
-	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "relabel", "delete node", "add node", "delete pod", "resume"}).Draw(t, "disturbance") {
+	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "relabel", "delete node", "add node", "delete pod", "resume", "proceed", "end proceed", "clock jumps", "clock is set"}).Draw(t, "disturbance") {
 	case "change":
 		s := c.sets[rapid.IntRange(0, len(c.sets)-1).Draw(t, "set")]
 		b := behaviour{
@@ -154,11 +155,21 @@ func (c *chaos) disturb(t *rapid.T) {
 		}
 	case "resume":
 		c.ledger = c.ledger.Resume("p0").Resume("p1")
+	case "proceed":
+		length := time.Duration(rapid.IntRange(1, 24*60).Draw(t, "minutes")) * time.Minute
+		c.ledger = must(c.ledger.Proceed(Proceed{Policy: "p0", Reason: "CVE", Since: c.now, Until: c.now.Add(length)}))
+	case "end proceed":
+		c.ledger, _ = c.ledger.EndProceed("p0")
+	case "clock jumps":
+		c.clock = "it is an hour ahead"
+	case "clock is set":
+		c.clock = ""
 	}
 }
 
 // recover ends the trouble: everything is up, and good templates are applied.
 func (c *chaos) recover() {
+	c.clock = ""
 	for i, n := range c.sortedNodes() {
 		n.zone = (i + 1) % 3 // the first wave has a node
 		n.hold, n.taint, n.gpu = false, false, true
@@ -185,9 +196,10 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 		c.touched = map[visitKey]bool{}
 	}
 	obs := c.observe(c.ledger)
+	obs.ClockProblem = c.clock
 	if accident == "stale view" && c.now.Sub(c.seenAt) < doubt/2 {
 		obs = c.seen
-		obs.Ledger = c.ledger
+		obs.Ledger, obs.ClockProblem = c.ledger, c.clock
 	} else {
 		c.seen, c.seenAt = obs, c.now
 	}

@@ -17,6 +17,7 @@ import (
 type fleet struct {
 	now    time.Time
 	commit string
+	doubt  string // why the clock is not to be trusted
 	nodes  []*health.Node
 	sets   []*daemonSet
 	bySet  map[types.NamespacedName]int
@@ -45,6 +46,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 	f := &fleet{
 		now:    now,
 		commit: obs.Commit,
+		doubt:  obs.ClockProblem,
 		nodes:  make([]*health.Node, len(obs.Nodes)),
 		bySet:  make(map[types.NamespacedName]int, len(obs.DaemonSets)),
 		byNode: make(map[string]int, len(obs.Nodes)),

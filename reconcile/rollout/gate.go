@@ -43,32 +43,39 @@ type Verdict struct {
 	Message string
 }
 
+// Rules are what a change of a DaemonSet is held against.
+type Rules struct {
+	Policies     policy.Set
+	Ledger       Ledger
+	ClockProblem string // as in [Observed]
+}
+
 // Gate says whether a change of a DaemonSet may be sent now. What disturbs pods
 // waits for a window of the policy that governs the DaemonSet or, when it has
 // left the fleet, that governed it last, and so does the template that comes with
 // leaving its policy; one that no policy ever governed waits
 // for nothing, and one of which that is not known waits for all policies. A freeze of scope Everything holds every change.
-func Gate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
-	if s := set.Everything().At(now).Any(); !s.Open {
+func Gate(c Change, r Rules, now time.Time) Verdict {
+	if s := r.Policies.Everything().At(now).Any(); !s.Open && !Unfreezes(c, r, now) {
 		return refused(s)
 	}
 	switch c.Kind {
 	case Create, Update:
 		return Verdict{Allowed: true}
 	case TemplateChange, PlacementChange:
-		return gateTemplate(c, set, l, now)
+		return r.template(c, now)
 	case Delete:
-		return gateDelete(c, set, l, now)
+		return r.deletion(c, now)
 	default:
 		return Verdict{Reason: WindowShut, Message: fmt.Sprintf("unknown kind of change %q", c.Kind)}
 	}
 }
 
-func gateTemplate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
-	p, governed := set.For(c.DaemonSet)
-	if last := l.Governed[c.DaemonSet.String()]; !governed && last.Policy != "" && !last.Left {
+func (r Rules) template(c Change, now time.Time) Verdict {
+	p, governed := r.Policies.For(c.DaemonSet)
+	if last := r.Ledger.Governed[c.DaemonSet.String()]; !governed && last.Policy != "" && !last.Left {
 		var err error
-		if p, err = last.policy(set); err != nil {
+		if p, err = last.policy(r.Policies); err != nil {
 			return unreadable(last, err)
 		}
 		governed = true
@@ -76,30 +83,30 @@ func gateTemplate(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
 	if !governed || (c.Kind == TemplateChange && p.Templates == policy.Immediately) {
 		return Verdict{Allowed: true}
 	}
-	for _, pause := range l.Pauses {
+	for _, pause := range r.Ledger.Pauses {
 		if pause.Policy == p.Name {
 			return Verdict{Reason: Paused, Message: pause.Reason}
 		}
 	}
-	return inWindow(p, now)
+	return r.inWindow(p, now)
 }
 
-func gateDelete(c Change, set policy.Set, l Ledger, now time.Time) Verdict {
-	if p, ok := set.For(c.DaemonSet); ok {
-		return inWindow(p, now)
+func (r Rules) deletion(c Change, now time.Time) Verdict {
+	if p, ok := r.Policies.For(c.DaemonSet); ok {
+		return r.inWindow(p, now)
 	}
-	last, known := l.Governed[c.DaemonSet.String()]
+	last, known := r.Ledger.Governed[c.DaemonSet.String()]
 	switch {
 	case !known:
-		return inEveryWindow(set.Upgrades, now)
+		return r.inEveryWindow(now)
 	case last.Policy == "":
 		return Verdict{Allowed: true}
 	}
-	p, err := last.policy(set)
+	p, err := last.policy(r.Policies)
 	if err != nil {
 		return unreadable(last, err)
 	}
-	return inWindow(p, now)
+	return r.inWindow(p, now)
 }
 
 // policy is the one that governed last: as it is now or, when it has left the
@@ -120,10 +127,10 @@ func unreadable(g Governance, err error) Verdict {
 // inEveryWindow is for a DaemonSet of which it is not known who governed it
 // last: it may have been any policy, so all of them must be open at once.
 // Without any policy nobody has asked for windows.
-func inEveryWindow(policies []policy.UpgradePolicy, now time.Time) Verdict {
+func (r Rules) inEveryWindow(now time.Time) Verdict {
 	verdict := Verdict{Allowed: true}
-	for _, p := range policies {
-		v := inWindow(p, now)
+	for _, p := range r.Policies.Upgrades {
+		v := r.inWindow(p, now)
 		if v.Allowed {
 			continue
 		}
@@ -140,8 +147,8 @@ func later(a, b time.Time) bool {
 	return !b.IsZero() && (a.IsZero() || a.After(b))
 }
 
-func inWindow(p policy.UpgradePolicy, now time.Time) Verdict {
-	s := p.Calendar.At(now).Any()
+func (r Rules) inWindow(p policy.UpgradePolicy, now time.Time) Verdict {
+	s := NewHours(p, r.Ledger, r.ClockProblem, now).Any()
 	if !s.Open {
 		return refused(s)
 	}

@@ -103,7 +103,7 @@ func TestGate(t *testing.T) {
 	ledger.Governed["ns/broken"] = Governance{Policy: "lost"}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Gate(Change{DaemonSet: nameOf(tt.set), Kind: tt.change}, set, ledger, instant(t, tt.at))
+			got := Gate(Change{DaemonSet: nameOf(tt.set), Kind: tt.change}, Rules{Policies: set, Ledger: ledger}, instant(t, tt.at))
 			if got.Reason != tt.want || got.Allowed != (tt.want == "") {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
@@ -123,10 +123,10 @@ func TestGateDeletesUnderLostLedger(t *testing.T) {
 	deletion := Change{DaemonSet: nameOf("cni"), Kind: Delete}
 	set := policySet(t, gateDocuments, "cni", "log", "gpu")
 	set.Upgrades[0].DaemonSets = nil // as if the commit had dropped it
-	if got := Gate(deletion, set, Ledger{}, noon); got.Allowed {
+	if got := Gate(deletion, Rules{Policies: set, Ledger: Ledger{}}, noon); got.Allowed {
 		t.Error("allowed at once, though it may have been governed")
 	}
-	if got := Gate(deletion, policy.Set{}, Ledger{}, noon); !got.Allowed {
+	if got := Gate(deletion, Rules{}, noon); !got.Allowed {
 		t.Errorf("without any policy: got %+v, want it allowed", got)
 	}
 }
@@ -151,21 +151,21 @@ func TestGateForgetsThePolicyForTemplates(t *testing.T) {
 	template, deletion := Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Change{DaemonSet: nameOf("cni"), Kind: Delete}
 
 	ledger := throughJSON(t, Ledger{}.Govern(before, nameOf("cni")).Govern(after))
-	if got := Gate(template, after, ledger, noon); got.Allowed {
+	if got := Gate(template, Rules{Policies: after, Ledger: ledger}, noon); got.Allowed {
 		t.Error("the template that comes with leaving is allowed at once")
 	}
-	if paused := ledger.Pause("held", "CHG-7", noon); Gate(template, after, paused, instant(t, "2026-03-02T23:00:00Z")).Reason != Paused {
+	if paused := ledger.Pause("held", "CHG-7", noon); Gate(template, Rules{Policies: after, Ledger: paused}, instant(t, "2026-03-02T23:00:00Z")).Reason != Paused {
 		t.Error("and while the policy is paused")
 	}
 	ledger = throughJSON(t, ledger.Govern(after, nameOf("cni")))
-	if got := Gate(template, after, ledger, noon); !got.Allowed {
+	if got := Gate(template, Rules{Policies: after, Ledger: ledger}, noon); !got.Allowed {
 		t.Errorf("the next one: got %+v, want it allowed", got)
 	}
-	if got := Gate(deletion, after, ledger, noon); got.Allowed {
+	if got := Gate(deletion, Rules{Policies: after, Ledger: ledger}, noon); got.Allowed {
 		t.Error("a deletion is allowed at once")
 	}
 	ledger = ledger.Govern(before, nameOf("cni")).Govern(after)
-	if got := Gate(template, after, ledger, noon); got.Allowed {
+	if got := Gate(template, Rules{Policies: after, Ledger: ledger}, noon); got.Allowed {
 		t.Error("it came back and left again, and its template is allowed at once")
 	}
 }
@@ -174,11 +174,11 @@ func TestGatePaused(t *testing.T) {
 	set := policySet(t, gateDocuments, "cni", "log", "gpu")
 	night := instant(t, "2026-03-02T23:00:00Z")
 	ledger := Ledger{}.Pause("held", "CHG-7", night.Add(-time.Hour))
-	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, set, ledger, night)
+	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Rules{Policies: set, Ledger: ledger}, night)
 	if got.Allowed || got.Reason != Paused || got.Message != "CHG-7" {
 		t.Errorf("got %+v, want Paused", got)
 	}
-	if got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, set, ledger.Resume("held"), night); !got.Allowed {
+	if got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Rules{Policies: set, Ledger: ledger.Resume("held")}, night); !got.Allowed {
 		t.Errorf("resumed: got %+v", got)
 	}
 }

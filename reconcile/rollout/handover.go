@@ -44,6 +44,7 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 	b.keepFailures(f, policyOf)
 	b.keepRefusals(f, policyOf)
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
+	b.keepProceeds(names, f.now, a)
 }
 
 // moveSteps leaves in a visit only the steps of its own policy, and those of none

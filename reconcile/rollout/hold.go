@@ -94,6 +94,8 @@ func (t *tour) heldByTime(s *stop) hold {
 // shut is the hold that a calendar means which is not open.
 func shut(w window.State) hold {
 	switch {
+	case w.Doubt != "":
+		return hold{Hold, ClockUntrusted, time.Time{}, w.Doubt}
 	case w.Frozen:
 		return hold{Hold, Frozen, w.NextOpen, "freeze " + w.By}
 	case w.NextOpen.IsZero():

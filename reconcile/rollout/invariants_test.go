@@ -68,8 +68,20 @@ func (c *check) eviction(t reporter, d Decision) {
 	t.Helper()
 	p, node, set := c.policies[d.Policy], c.nodes[d.Node], c.sets[d.DaemonSet.String()]
 	window := p.Calendar.At(c.now).For(labels.Set(node.Labels))
-	if !window.Open {
+	proceed := slices.IndexFunc(c.obs.Ledger.Proceeds, func(o Proceed) bool {
+		return o.Policy == d.Policy && !o.Since.After(c.now) && o.Until.After(c.now) && o.Until.Sub(o.Since) <= 24*time.Hour
+	})
+	if !window.Open && proceed < 0 {
 		t.Errorf("I1: evicts on %s, the window is shut", d.Node)
+	}
+	if c.obs.ClockProblem != "" && (!p.Calendar.Always || len(p.Calendar.Freezes) > 0) {
+		t.Errorf("I1: evicts on %s, and the clock is not to be trusted", d.Node)
+	}
+	if proceed >= 0 { // it closes when the calendar does that is in force then, if one is
+		until := c.obs.Ledger.Proceeds[proceed].Until
+		if window = p.Calendar.At(until).For(labels.Set(node.Labels)); !window.Open {
+			window.Close = until
+		}
 	}
 	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() && c.now.Add(estimate(p, c.obs.Ledger.Finished)).After(window.Close) {
 		t.Errorf("I3: starts on %s, too late before %s", d.Node, window.Close)

@@ -24,6 +24,7 @@ type Ledger struct {
 	Failures []Failure             `json:"failures,omitempty"` // of revisions that are in force
 	Refusals []Refusal             `json:"refusals,omitempty"` // evictions that the API server refused
 	Pauses   []Pause               `json:"pauses,omitempty"`
+	Proceeds []Proceed             `json:"proceeds,omitempty"` // those that have not ended, by policy
 	Finished []Visit               `json:"finished,omitempty"` // the last ones, oldest first
 	Governed map[string]Governance `json:"governed,omitempty"` // by DaemonSet
 	Waves    []SettledWave         `json:"waves,omitempty"`    // by policy and wave
@@ -220,6 +221,7 @@ func (l Ledger) clone() Ledger {
 	l.Failures = slices.Clone(l.Failures)
 	l.Refusals = slices.Clone(l.Refusals)
 	l.Pauses = slices.Clone(l.Pauses)
+	l.Proceeds = slices.Clone(l.Proceeds)
 	l.Finished = slices.Clone(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
 	l.Waves = slices.Clone(l.Waves)

@@ -30,6 +30,9 @@ type Observed struct {
 	Pods       []health.Pod
 	Ledger     Ledger
 	Commit     string // the one in force, written into visits
+	// ClockProblem says why the clock is not to be trusted; empty when it is.
+	// Then no pod is evicted for a policy that has windows or freezes.
+	ClockProblem string
 }
 
 // A Plan is what to do now, and what to remember.
@@ -96,6 +99,8 @@ type PolicyStatus struct {
 	OutOfService   int // nodes that visits hold
 	Halted         bool
 	HaltMessage    string
+	Paused         *Pause   // nil when it is not
+	Proceed        *Proceed // in force; nil when none is
 
 	Estimate time.Duration // of one visit
 	ETA      time.Time     // when the last node that is not blocked is settled; zero when none remains

@@ -54,6 +54,8 @@ const (
 	Halted Reason = "Halted"
 	// Paused: somebody has paused the policy.
 	Paused Reason = "Paused"
+	// ClockUntrusted: the clock by which windows are read is not to be trusted.
+	ClockUntrusted Reason = "ClockUntrusted"
 )
 
 // Reasons lists every Reason, in the order in which the documentation has them.
@@ -61,6 +63,6 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn,
-		RevisionNotObserved, StuckTerminating, DisruptionBudget, Failed, Halted, Paused,
+		RevisionNotObserved, StuckTerminating, DisruptionBudget, Failed, Halted, Paused, ClockUntrusted,
 	}
 }

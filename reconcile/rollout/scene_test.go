@@ -114,6 +114,11 @@ func (s *scene) read(w []string) {
 		l.Waves = append(l.Waves, s.readSettled(w))
 	case "paused":
 		*l = l.Pause(w[1], strings.Join(w[2:], " "), s.now.Add(-time.Hour))
+	case "proceed": // proceed POLICY SINCE-AGE FOR
+		since := s.now.Add(-age(s.t, w[2]))
+		l.Proceeds = append(l.Proceeds, Proceed{Policy: w[1], Reason: "CVE", Since: since, Until: since.Add(age(s.t, w[3]))})
+	case "clock": // clock WHY
+		s.observed.ClockProblem = strings.Join(w[1:], " ")
 	case "lost":
 		*l = Ledger{}
 	default:

@@ -10,6 +10,7 @@ func (t *tour) status() PolicyStatus {
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
 		Halted: t.halted != "", HaltMessage: t.halted, Estimate: t.estimate,
+		Paused: t.paused, Proceed: t.hours.proceed,
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
 	work := t.newWork()
@@ -65,6 +66,8 @@ func (t *tour) never(works []work, s PolicyStatus) string {
 		return "halted: " + s.HaltMessage
 	case t.paused != nil:
 		return "paused: " + t.paused.Reason
+	case t.window.Doubt != "":
+		return "the clock is not to be trusted: " + t.window.Doubt
 	case stuck > 0:
 		return fmt.Sprintf("all %d slots are held by nodes that wait for somebody", stuck)
 	default:

@@ -26,7 +26,7 @@ type tour struct {
 	wanted    int         // nodes of the policy
 	leftOver  int         // nodes on which only a pod is left that would not return
 
-	moment   window.Moment
+	hours    Hours
 	window   window.State // for some node
 	perNode  bool         // windows select nodes
 	estimate time.Duration
@@ -49,7 +49,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			ReadyTimeout:       p.ReadyTimeout,
 			TerminationTimeout: p.TerminationTimeout,
 		},
-		moment:   p.Calendar.At(f.now),
+		hours:    NewHours(p, b.ledger, f.doubt, f.now),
 		estimate: estimate(p, b.ledger.Finished),
 	}
 	for _, name := range p.DaemonSets {
@@ -60,7 +60,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 	}
 	t.waves = newWaves(p)
 	t.outdated = make([]int, len(t.sets))
-	t.window = t.moment.Any()
+	t.window = t.hours.Any()
 	a.at(t.window.ValidUntil)
 	for i := range p.Calendar.Allows {
 		t.perNode = t.perNode || p.Calendar.Allows[i].Selector != nil
@@ -78,7 +78,7 @@ func (t *tour) windowOf(n *health.Node) window.State {
 	if !t.perNode {
 		return t.window
 	}
-	s := t.moment.For(n.Labels)
+	s := t.hours.For(n.Labels)
 	t.alarm.at(s.ValidUntil)
 	return s
 }

@@ -14,6 +14,10 @@ import (
 //	weeknights opened 22:00 CET, closes 04:00; freeze year-end begins 00:00: effective close 00:00
 func (s State) Explain() string {
 	switch {
+	case s.Doubt != "":
+		return "shut: " + s.Doubt
+	case !s.kept.IsZero():
+		return s.explainKept()
 	case s.Frozen:
 		return s.explainFrozen()
 	case s.Open:

@@ -28,8 +28,12 @@ type State struct {
 	// By is what decides: the window that opened first when open, the freeze
 	// when frozen, else the window that opens next.
 	By string
+	// Doubt says why nothing is known: the clock is not to be trusted. Then the
+	// calendar is shut. Empty when it is known.
+	Doubt string
 
 	now     time.Time
+	kept    time.Time // until when somebody keeps it open; zero when nobody does
 	always  bool
 	allow   run // the merged windows
 	freeze  run // the freeze in force, or the next one
@@ -40,7 +44,7 @@ type State struct {
 
 // Equal reports whether both states say the same.
 func (s State) Equal(o State) bool {
-	return s.Open == o.Open && s.Frozen == o.Frozen && s.By == o.By &&
+	return s.Open == o.Open && s.Frozen == o.Frozen && s.By == o.By && s.Doubt == o.Doubt &&
 		s.Opened.Equal(o.Opened) && s.Close.Equal(o.Close) &&
 		s.NextOpen.Equal(o.NextOpen) && s.ValidUntil.Equal(o.ValidUntil)
 }
