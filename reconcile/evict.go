@@ -15,7 +15,7 @@ import (
 // takes time, in which a window may have shut; and none is sent after the
 // instant at which it does.
 func (r *Reconciler) evict(ctx context.Context, report *Report) {
-	due, deadline := evictions(report.Observation, report.Plan.Rollout, r.opts.Now())
+	due, deadline := evictions(r.doubted(report.Observation), report.Plan.Rollout, r.opts.Now())
 	if len(due) == 0 {
 		return
 	}

@@ -34,8 +34,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("observe: %w", err)
 	}
-	now := r.opts.Now()
-	plan, err := New(obs, now)
+	plan, now, err := r.decide(ctx, &obs)
 	if err != nil {
 		return Report{Observation: obs}, fmt.Errorf("plan: %w", err)
 	}
@@ -73,7 +72,7 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	if err != nil {
 		return Observation{}, err
 	}
-	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.opts.AllowPrune}
+	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.opts.AllowPrune, ClockProblem: r.clockProblem()}
 	if src.Fleet != nil {
 		err = r.compare(ctx, &obs)
 	} else {
@@ -147,12 +146,12 @@ func (r *Reconciler) record(ctx context.Context, obs Observation, plan Plan, src
 	intent := State{
 		Inventory: plan.Objects.Next,
 		Ledger:    plan.Rollout.Ledger,
-		Record:    nextRecord(obs, plan, src, now),
+		Record:    r.nextRecord(obs, plan, src, now),
 	}
 	return intent, r.save(ctx, intent)
 }
 
-func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
+func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 	next := obs.State.Record
 	if src.Fleet != nil && (next.Commit.Hash != src.Fleet.Commit.Hash || next.Since.IsZero()) {
 		next.Commit, next.Since = src.Fleet.Commit, now.UTC().Truncate(time.Second)
@@ -161,6 +160,7 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 		next.Documents = src.Fleet.Policies.Documents()
 		next.Objects = notes(plan.Objects)
 	}
+	next.Clock = ClockNote{Problem: obs.ClockProblem, TimeZones: r.opts.TimeZones}
 	next.Problem = ""
 	if src.Err != nil {
 		next.Problem = src.Err.Error()
@@ -174,9 +174,9 @@ func nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
 	if objects := report.Plan.Objects; objects.Touches() {
-		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(report.Observation, objects.Steps, r.opts.Now()))
+		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(r.doubted(report.Observation), objects.Steps, r.opts.Now()))
 		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
-			pruned := r.opts.Cluster.Prune(ctx, unvetoed(report.Observation, objects.Prunes, r.opts.Now()))
+			pruned := r.opts.Cluster.Prune(ctx, unvetoed(r.doubted(report.Observation), objects.Prunes, r.opts.Now()))
 			report.Outcomes = append(report.Outcomes, pruned...)
 		}
 	}

@@ -53,6 +53,11 @@ type Options struct {
 	AllowPrune bool
 	// Now is the clock.
 	Now func() time.Time
+	// Clock judges it. Nil trusts it.
+	Clock Clock
+	// TimeZones says which release of the time zone database windows are read
+	// with. It goes into the record.
+	TimeZones string
 }
 
 // Reconciler runs the passes of one instance, one after another.

@@ -29,6 +29,8 @@ type Record struct {
 	// Problem says why the newest commit is not the one in force. Empty when
 	// it is.
 	Problem string `json:"problem,omitempty"`
+	// Clock says by which clock the last pass went.
+	Clock ClockNote `json:"clock,omitzero"`
 	// Objects are those that are not as Git says, and why.
 	Objects []ObjectNote `json:"objects,omitempty"`
 }

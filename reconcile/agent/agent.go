@@ -92,6 +92,7 @@ type Agent struct {
 	source    *gitsource.Source
 	registry  *prometheus.Registry
 	metrics   *Metrics
+	clock     *Clock
 	phase     atomic.Value // of type phase
 }
 
@@ -101,6 +102,8 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	cfg = withDefaults(cfg)
+	clock := NewClock(cfg.Now)
+	cfg.Cluster = clock.Through(cfg.Cluster)
 	clientset, err := kubernetes.NewForConfig(cfg.Cluster)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
@@ -112,7 +115,8 @@ func New(cfg Config) (*Agent, error) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a := &Agent{cfg: cfg, log: cfg.Log, clientset: clientset, source: source, registry: registry, metrics: NewMetrics(registry)}
+	a := &Agent{cfg: cfg, log: cfg.Log, clientset: clientset, source: source, registry: registry, metrics: NewMetrics(registry), clock: clock}
+	clock.skewed = a.metrics.clock
 	a.setPhase(starting)
 	return a, nil
 }

@@ -25,6 +25,7 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 		}
 	}
 	a.logHalts(report)
+	a.logClock(report)
 	if c == (counts{}) && !newCommit(report) {
 		return
 	}
@@ -93,6 +94,17 @@ func sameNotes(a, b []reconcile.ObjectNote) bool {
 		}
 	}
 	return true
+}
+
+// logClock says when the clock comes to be doubted, and when no more.
+func (a *Agent) logClock(report reconcile.Report) {
+	switch before, after := report.Before.Record.Clock.Problem, report.After.Record.Clock.Problem; {
+	case before == after:
+	case after == "":
+		a.log.Info("the clock is trusted again")
+	default:
+		a.log.Warn("windows stay shut", "clock", after)
+	}
 }
 
 // logHalts says when a policy stops because of failures, and when a node fails.

@@ -49,7 +49,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), foreign: foreign}, a.reconciler(c, states))
+		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states))
 		return nil
 	})
 	return group.Wait()
@@ -75,6 +75,8 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store) *reconcil
 		Store:      states,
 		AllowPrune: a.cfg.AllowPrune,
 		Now:        a.cfg.Now,
+		Clock:      a.clock.Asking(a.clientset),
+		TimeZones:  TimeZones(),
 	})
 }
 
@@ -83,6 +85,7 @@ type triggers struct {
 	updates <-chan update   // Git moved, or cannot be read
 	changed <-chan struct{} // the cluster moved
 	foreign <-chan struct{} // somebody else wrote the state
+	clock   <-chan struct{} // the clock is in doubt, or no more
 }
 
 func signal(c chan<- struct{}) {
@@ -130,6 +133,7 @@ func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *re
 	case <-timer.C:
 	case u := <-t.updates:
 		return a.accept(u)
+	case <-t.clock:
 	case <-t.foreign:
 		r.Forget()
 	case <-t.changed:

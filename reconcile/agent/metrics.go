@@ -22,6 +22,7 @@ type Metrics struct {
 	fetches        *prometheus.CounterVec
 	commitTime     prometheus.Gauge
 	commitAccepted prometheus.Gauge
+	clockSkew      prometheus.Gauge
 }
 
 // NewMetrics registers the metrics with r.
@@ -49,9 +50,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_commit_timestamp_seconds", Help: "Commit time of the commit in force, as a Unix time."}),
 		commitAccepted: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lamplighter_commit_accepted", Help: "1 if the newest commit is the one in force, 0 if it was refused or could not be fetched."}),
+		clockSkew: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lamplighter_clock_skew_seconds", Help: "How far this machine's clock is ahead of the API server's, in seconds, to within half a second and half the time of an answer."}),
 	}
 	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
-		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted)
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew)
 	return m
 }
 
@@ -69,6 +72,8 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 		m.evictions.WithLabelValues(string(a.Result)).Inc()
 	}
 }
+
+func (m *Metrics) clock(skew time.Duration) { m.clockSkew.Set(skew.Seconds()) }
 
 func (m *Metrics) fetch(took time.Duration, err error) {
 	m.fetchDuration.Observe(took.Seconds())
