@@ -84,7 +84,7 @@ func warnSchedule(s subject, w window.Window, now time.Time) {
 	const most = 4
 	var said []string
 	for _, shift := range shifts[:min(len(shifts), most)] {
-		said = append(said, describeShift(shift))
+		said = append(said, shift.String())
 	}
 	if len(shifts) > most {
 		said = append(said, fmt.Sprintf("and %d more", len(shifts)-most))
@@ -92,13 +92,6 @@ func warnSchedule(s subject, w window.Window, now time.Time) {
 	if len(said) > 0 {
 		s.warnf("spec.schedule", "opens while the clocks of %s change: %s", w.Location(), strings.Join(said, "; "))
 	}
-}
-
-func describeShift(s window.Shift) string {
-	if s.Twice {
-		return fmt.Sprintf("%s comes twice, it opens at the first, %s", s.Written, s.Opens.Format("15:04 MST"))
-	}
-	return fmt.Sprintf("%s does not exist, it opens at %s", s.Written, s.Opens.Format("15:04 MST"))
 }
 
 // nextDates lists the next n dates, in its zone, on which a window opens.

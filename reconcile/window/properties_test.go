@@ -3,6 +3,7 @@
 package window
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -124,7 +125,7 @@ func rebuilt(t *rapid.T, w Window) Window {
 }
 
 // TestOpeningsAgreeWithState: an instant is in an opening exactly if the
-// calendar is open.
+// calendar is open, and each opening has its real start and end.
 func TestOpeningsAgreeWithState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
@@ -136,9 +137,31 @@ func TestOpeningsAgreeWithState(t *testing.T) {
 			if !o.Start.Before(o.End) || i > 0 && !openings[i-1].End.Before(o.Start) {
 				t.Fatalf("openings overlap or touch: %v", openings)
 			}
+			if open := d.calendar.openAt; open(o.Start.Add(-1)) || !open(o.Start) || !open(o.End.Add(-1)) || open(o.End) {
+				t.Fatalf("not the whole of an opening: %v", o)
+			}
 		}
 		if inside != s.Open {
 			t.Fatalf("open %v, but openings are %v", s.Open, openings)
+		}
+	})
+}
+
+func (c Calendar) openAt(t time.Time) bool { return c.At(t).Any().Open }
+
+// TestCoveredOpeningsAreFrozen: an opening that is said to be covered is open at
+// no instant, and every opening of the windows is covered or happens in part.
+func TestCoveredOpeningsAreFrozen(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		from, to := d.now.Add(-3*day), d.now.Add(3*day)
+		happen, covered := d.calendar.Openings(from.Add(-60*day), to.Add(60*day)), d.calendar.Covered(from, to)
+		for _, o := range (Calendar{Always: d.calendar.Always, Allows: d.calendar.Allows}).Openings(from, to) {
+			inPart := slices.ContainsFunc(happen, func(h Opening) bool { return h.Start.Before(o.End) && o.Start.Before(h.End) })
+			said := slices.ContainsFunc(covered, func(c Opening) bool { return c.Start.Equal(o.Start) && c.End.Equal(o.End) && c.FrozenBefore != "" })
+			if inPart == said {
+				t.Fatalf("%v happens in part: %v, is covered: %v", o, inPart, said)
+			}
 		}
 	})
 }

@@ -206,7 +206,7 @@ func TestOpeningsAgainstOracle(t *testing.T) {
 		end := l.instant(len(got))
 		openings := c.Openings(l.start, end)
 		for _, o := range openings {
-			for m := l.index(o.Start); m < len(got) && (o.End.IsZero() || l.instant(m).Before(o.End)); m++ {
+			for m := max(0, l.index(o.Start)); m < len(got) && (o.End.IsZero() || l.instant(m).Before(o.End)); m++ {
 				got[m] = true
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -35,13 +37,15 @@ func (g *globals) register(root *cobra.Command) {
 	flags.StringVar(&g.context, "context", "", "kubeconfig context")
 	flags.StringVarP(&g.namespace, "namespace", "n", "lamplighter-system", "namespace of the instance's own objects")
 	flags.StringVar(&g.name, "name", "lamplighter", "name of the instance")
-	flags.StringVarP(&g.output, "output", "o", formatText, "output format: text, json or yaml")
+	flags.StringVarP(&g.output, "output", "o", formatText, "output format: text, json or yaml; windows has ics too")
 	flags.StringVar(&g.color, "color", "auto", "color: auto, always or never")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "log what is done and decided, on standard error")
 	complete := func(flag string, values ...string) {
 		cobra.CheckErr(root.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)))
 	}
-	complete("output", formatText, formatJSON, formatYAML)
+	cobra.CheckErr(root.RegisterFlagCompletionFunc("output", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return formatsOf(cmd), cobra.ShellCompDirectiveNoFileComp
+	}))
 	complete("color", "auto", "always", "never")
 	complete("context")
 	complete("namespace")
@@ -53,7 +57,20 @@ const (
 	formatText = "text"
 	formatJSON = "json"
 	formatYAML = "yaml"
+	formatICS  = "ics"
 )
+
+// moreFormats annotates a command that has an output format of its own.
+const moreFormats = "lamplighter.dev/output-formats"
+
+// formatsOf are the output formats of a command.
+func formatsOf(cmd *cobra.Command) []string {
+	formats := []string{formatText, formatJSON, formatYAML}
+	if more := cmd.Annotations[moreFormats]; more != "" {
+		formats = append(formats, more)
+	}
+	return formats
+}
 
 var (
 	instanceName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?$`)
@@ -61,7 +78,7 @@ var (
 )
 
 // validate checks the flags that more than one command reads.
-func (g *globals) validate() error {
+func (g *globals) validate(cmd *cobra.Command) error {
 	if !instanceName.MatchString(g.name) {
 		return fmt.Errorf("--name %q: use at most 42 lower-case letters, digits and dashes", g.name)
 	}
@@ -73,12 +90,11 @@ func (g *globals) validate() error {
 	default:
 		return fmt.Errorf("--color %q: use auto, always or never", g.color)
 	}
-	switch g.output {
-	case formatText, formatJSON, formatYAML:
-		return nil
-	default:
-		return fmt.Errorf("-o %q: use text, json or yaml", g.output)
+	if formats := formatsOf(cmd); !slices.Contains(formats, g.output) {
+		last := len(formats) - 1
+		return fmt.Errorf("-o %q: use %s or %s", g.output, strings.Join(formats[:last], ", "), formats[last])
 	}
+	return nil
 }
 
 // colored answers whether the output may carry color.

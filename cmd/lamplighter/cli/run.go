@@ -84,9 +84,9 @@ new version inside the maintenance windows that the same repository lists.`,
 		SilenceUsage:  true,
 		Args:          oneCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			klog.SetSlogLogger(g.libraryLogger())
-			return g.validate()
+			return g.validate(cmd)
 		},
 	}
 	root.SetIn(s.In)

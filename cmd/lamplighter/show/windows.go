@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/window"
@@ -16,26 +18,58 @@ import (
 type Opening struct {
 	// Policy is empty for a window that no policy lists.
 	Policy string `json:"policy,omitempty"`
-	Window string `json:"window,omitempty"`
-	Opens  string `json:"opens"`
+	// Window is the one that opens it, and Windows all that are open in it.
+	Window  string   `json:"window,omitempty"`
+	Windows []string `json:"windows,omitempty"`
+	// Opens is its real start, before the span that was asked for if it is under
+	// way then.
+	Opens string `json:"opens"`
 	// Closes is empty when nothing closes it.
 	Closes string `json:"closes,omitempty"`
+	// Zone is what the clocks of the window show: "CET", or "CET to CEST".
+	Zone      string `json:"zone"`
+	OpensUTC  string `json:"opensUTC"`
+	ClosesUTC string `json:"closesUTC,omitempty"`
+	// Length is elapsed time.
 	Length string `json:"length,omitempty"`
+	// FrozenBefore and FrozenAfter are the freezes that cut it at its start and
+	// at its end.
+	FrozenBefore string `json:"frozenBefore,omitempty"`
+	FrozenAfter  string `json:"frozenAfter,omitempty"`
+	// Notes are what is unusual about it, such as a change of the clocks.
+	Notes []string `json:"notes,omitempty"`
+
+	start, end time.Time
 }
 
-// Instant is what a policy's calendar says at one instant.
-type Instant struct {
-	At     string `json:"at"`
+// Frozen is openings that freezes cover whole: they do not happen.
+type Frozen struct {
 	Policy string `json:"policy,omitempty"`
-	State  string `json:"state"` // open, shut or frozen
-	Until  string `json:"until,omitempty"`
-	Opens  string `json:"nextOpen,omitempty"`
-	Why    string `json:"why"`
+	// Window is set for a window that no policy lists.
+	Window   string `json:"window,omitempty"`
+	Freeze   string `json:"freeze"`
+	Reason   string `json:"reason,omitempty"`
+	Openings int    `json:"openings"`
+}
+
+// FreezeSpan is one span in which a freeze is in force.
+type FreezeSpan struct {
+	Freeze string `json:"freeze"`
+	Starts string `json:"starts"`
+	Ends   string `json:"ends"`
+	Reason string `json:"reason,omitempty"`
+	Scope  string `json:"scope"`
+	// Policies it is limited to; none is all.
+	Policies []string `json:"policies,omitempty"`
+
+	span window.Span
 }
 
 // calendar is what opens and shuts together.
 type calendar struct {
 	policy string
+	// visit is how long a visit is expected to take; zero when no policy says.
+	visit time.Duration
 	window.Calendar
 }
 
@@ -55,7 +89,7 @@ func calendars(set policy.Set) []calendar {
 		listed []string
 	)
 	for _, p := range set.Upgrades {
-		out = append(out, calendar{p.Name, p.Calendar})
+		out = append(out, calendar{p.Name, p.VisitDuration, p.Calendar})
 		listed = append(listed, p.WindowNames...)
 	}
 	for _, w := range set.Windows {
@@ -75,99 +109,150 @@ func calendars(set policy.Set) []calendar {
 
 // Openings are the openings in a span of time.
 type Openings struct {
-	From     string    `json:"from"`
-	To       string    `json:"to"`
-	Openings []Opening `json:"openings"`
+	From     string       `json:"from"`
+	To       string       `json:"to"`
+	Openings []Opening    `json:"openings"`
+	Frozen   []Frozen     `json:"frozen,omitempty"`
+	Freezes  []FreezeSpan `json:"freezes,omitempty"`
+
+	from, to time.Time
 }
 
 // NewOpenings lists when the policies' windows are open in [from, to), freezes
 // cut out, policy by policy.
 func NewOpenings(set policy.Set, from, to time.Time) Openings {
-	out := Openings{From: Time(from.Truncate(time.Second)), To: Time(to.Truncate(time.Second)), Openings: []Opening{}}
+	from, to = from.Truncate(time.Second), to.Truncate(time.Second)
+	out := Openings{From: Time(from), To: Time(to), Openings: []Opening{}, from: from, to: to}
+	reasons := map[string]string{}
+	for _, f := range set.Freezes {
+		reasons[f.Name] = f.Freeze.Reason
+		for _, s := range f.Freeze.Spans(from, to) {
+			out.Freezes = append(out.Freezes, FreezeSpan{
+				Freeze: f.Name, Starts: Time(s.Start), Ends: Time(s.End), Reason: f.Freeze.Reason,
+				Scope: string(f.Scope), Policies: f.Policies, span: s,
+			})
+		}
+	}
 	for _, c := range calendars(set) {
 		for _, o := range c.Openings(from, to) {
-			opening := Opening{Policy: c.policy, Window: o.By, Opens: Time(o.Start)}
-			if !o.End.IsZero() {
-				opening.Closes, opening.Length = Time(o.End), window.FormatDuration(o.End.Sub(o.Start))
+			out.Openings = append(out.Openings, newOpening(c.policy, o, from))
+		}
+		for _, o := range c.Covered(from, to) {
+			f := Frozen{Policy: c.policy, Freeze: o.FrozenBefore, Reason: reasons[o.FrozenBefore]}
+			if c.policy == "" {
+				f.Window = o.By
 			}
-			out.Openings = append(out.Openings, opening)
+			out.Frozen = countFrozen(out.Frozen, f)
 		}
 	}
 	return out
 }
 
-// WriteOpenings writes openings as a table.
+func newOpening(policyName string, o window.Opening, from time.Time) Opening {
+	out := Opening{
+		Policy: policyName, Window: o.By, Windows: o.Windows, Opens: Time(o.Start), OpensUTC: Time(o.Start.UTC()), Zone: zoneWord(o.Start),
+		FrozenBefore: o.FrozenBefore, FrozenAfter: o.FrozenAfter, Notes: notes(o, from), start: o.Start, end: o.End,
+	}
+	if o.End.IsZero() {
+		return out
+	}
+	out.Closes, out.ClosesUTC, out.Length = Time(o.End), Time(o.End.UTC()), window.FormatDuration(o.End.Sub(o.Start))
+	if last := zoneWord(o.End); last != out.Zone {
+		out.Zone += " to " + last
+	}
+	return out
+}
+
+// zoneWord is what people call the offset in force: its abbreviation, or
+// "UTC+05:45" where there is none.
+func zoneWord(t time.Time) string {
+	if name := t.Format("MST"); !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return name
+	}
+	return "UTC" + t.Format("-07:00")
+}
+
+// underWay is said of an opening that began before the span asked for.
+const underWay = "under way"
+
+// notes are what is unusual about an opening.
+func notes(o window.Opening, from time.Time) []string {
+	var said []string
+	if o.By == "" {
+		said = append(said, "always open")
+	}
+	if o.Start.Before(from) {
+		said = append(said, underWay)
+	}
+	if len(o.Windows) > 1 {
+		said = append(said, "with "+strings.Join(slices.DeleteFunc(slices.Clone(o.Windows), func(w string) bool { return w == o.By }), ", "))
+	}
+	if o.FrozenBefore != "" {
+		said = append(said, "after freeze "+o.FrozenBefore)
+	}
+	if o.FrozenAfter != "" {
+		said = append(said, "until freeze "+o.FrozenAfter)
+	}
+	if o.Shift != nil {
+		said = append(said, o.Shift.String())
+	}
+	for _, c := range o.Changes {
+		note := c.String()
+		if c.At.Equal(o.End) {
+			note += " as it closes"
+		}
+		said = append(said, note)
+	}
+	if clock := o.OnTheClock(); clock > 0 && clock != o.End.Sub(o.Start) {
+		said = append(said, window.FormatDuration(clock)+" on the clock")
+	}
+	return said
+}
+
+func countFrozen(list []Frozen, f Frozen) []Frozen {
+	for i := range list {
+		if list[i].Policy == f.Policy && list[i].Window == f.Window && list[i].Freeze == f.Freeze {
+			list[i].Openings++
+			return list
+		}
+	}
+	f.Openings = 1
+	return append(list, f)
+}
+
+// WriteOpenings writes openings as a table, and what freezes leave out below it.
 func WriteOpenings(w io.Writer, o Openings) error {
+	if err := writeOpenings(w, o); err != nil {
+		return err
+	}
+	for _, f := range o.Frozen {
+		what := f.Freeze
+		if f.Reason != "" {
+			what = fmt.Sprintf("%s (%s)", f.Freeze, f.Reason)
+		}
+		of := "policy " + f.Policy
+		if f.Window != "" {
+			of = "window " + f.Window
+		}
+		if _, err := fmt.Fprintf(w, "freeze %s leaves out %s of %s\n", what, countOf(f.Openings, "opening"), of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeOpenings(w io.Writer, o Openings) error {
 	if len(o.Openings) == 0 {
 		_, err := fmt.Fprintf(w, "no window opens from %s to %s\n", o.From, o.To)
 		return err
 	}
 	var rows [][]any
 	for _, o := range o.Openings {
-		rows = append(rows, []any{dash(o.Policy), dash(o.Window), o.Opens, dash(o.Closes), dash(o.Length)})
+		rows = append(rows, []any{
+			dash(o.Policy), dash(o.Window), o.Opens, dash(o.Closes), o.Zone, o.OpensUTC, dash(o.ClosesUTC), dash(o.Length), dash(strings.Join(o.Notes, "; ")),
+		})
 	}
-	return table(w, []any{"POLICY", "WINDOW", "OPENS", "CLOSES", "LENGTH"}, rows)
-}
-
-// Instants are calendars at instants.
-type Instants struct {
-	Instants []Instant `json:"instants"`
-}
-
-// NewInstants says what each policy's calendar is at each instant.
-func NewInstants(set policy.Set, instants []time.Time) Instants {
-	out := Instants{Instants: []Instant{}}
-	for _, at := range instants {
-		for _, c := range calendars(set) {
-			s := c.At(at).Any()
-			i := Instant{At: Time(at), Policy: c.policy, State: stateWord(s), Why: s.Explain()}
-			if !s.ValidUntil.IsZero() {
-				i.Until = Time(s.ValidUntil.In(c.zone()))
-			}
-			if !s.NextOpen.IsZero() {
-				i.Opens = Time(s.NextOpen.In(c.zone()))
-			}
-			out.Instants = append(out.Instants, i)
-		}
-	}
-	return out
-}
-
-// WriteInstants writes instants as a table.
-func WriteInstants(w io.Writer, instants Instants) error {
-	if len(instants.Instants) == 0 {
-		_, err := fmt.Fprintln(w, "there is no window and no policy")
-		return err
-	}
-	var rows [][]any
-	for _, i := range instants.Instants {
-		rows = append(rows, []any{i.At, dash(i.Policy), i.State, dash(i.Until), i.Why})
-	}
-	return table(w, []any{"AT", "POLICY", "STATE", "UNTIL", "WHY"}, rows)
-}
-
-func stateWord(s window.State) string {
-	switch {
-	case s.Open:
-		return "open"
-	case s.Frozen:
-		return "frozen"
-	default:
-		return "shut"
-	}
-}
-
-// windowWords is a window's state in the width of a table cell.
-func windowWords(s window.State) string {
-	word := stateWord(s)
-	switch {
-	case s.Open && !s.Close.IsZero():
-		return fmt.Sprintf("%s until %s", word, Time(s.Close))
-	case !s.Open && !s.NextOpen.IsZero():
-		return fmt.Sprintf("%s, opens %s", word, Time(s.NextOpen))
-	default:
-		return word
-	}
+	return table(w, []any{"POLICY", "WINDOW", "OPENS", "CLOSES", "ZONE", "OPENS-UTC", "CLOSES-UTC", "LENGTH", "NOTES"}, rows)
 }
 
 func dash(s string) string {
