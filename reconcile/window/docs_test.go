@@ -58,6 +58,41 @@ func TestPageIsTrue(t *testing.T) {
 	}
 }
 
+// TestPageCalendar asks the page's calendar when its freeze is in force.
+func TestPageCalendar(t *testing.T) {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ics, _ := strings.Cut(string(data), "```ics\n")
+	ics, _, _ = strings.Cut(ics, "```")
+	_, zone, _ := strings.Cut(string(data), "spec: {timeZone: ")
+	zone, _, _ = strings.Cut(zone, ", calendar: holidays.ics}")
+	w, err := Events(EventsSpec{Name: "holidays", TimeZone: zone, ICS: ics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := tables(t, "at freeze")
+	if len(rows) < 5 {
+		t.Fatalf("only %d examples", len(rows))
+	}
+	local := func(t time.Time) string { return t.In(w.Location()).Format(time.RFC3339) }
+	for _, row := range rows {
+		now := at(t, row[0])
+		p := w.phase(now)
+		got := "none, next " + local(p.next)
+		if p.open {
+			got = fmt.Sprintf("%s, from %s to %s", w.Event(now), local(p.from), local(p.end))
+		}
+		if got != row[1] {
+			t.Errorf("at %s: %s, not %s", row[0], got, row[1])
+		}
+		if s := (Calendar{Always: true, Freezes: []Freeze{{Window: w}}}).At(now).Any(); s.Open == p.open || s.Frozen != p.open {
+			t.Errorf("at %s: %s", row[0], s.Explain())
+		}
+	}
+}
+
 // TestPageRefusals: what the page says is refused is.
 func TestPageRefusals(t *testing.T) {
 	good := RecurringSpec{Name: "w", TimeZone: "UTC", Schedule: "0 22 * * *", Duration: "6h"}

@@ -4,6 +4,7 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,7 +45,7 @@ func (s State) explainOpen() string {
 		fmt.Fprintf(&b, "closes %s", p.time(s.allow.end))
 	}
 	if f := s.freeze; !f.next.IsZero() && f.next.Equal(s.Close) {
-		fmt.Fprintf(&b, "; freeze %s begins %s: effective close %s", f.opener.Name, p.time(f.next), p.time(s.Close))
+		fmt.Fprintf(&b, "; freeze %s begins %s: effective close %s", named(f.opener.Name, f.opener.Event(f.next)), p.time(f.next), p.time(s.Close))
 	}
 	return b.String()
 }
@@ -52,10 +53,7 @@ func (s State) explainOpen() string {
 func (s State) explainFrozen() string {
 	p := printer{now: s.now, loc: s.location()}
 	var b strings.Builder
-	fmt.Fprintf(&b, "frozen by %s", s.freeze.first.Name)
-	if s.reason != "" {
-		fmt.Fprintf(&b, " (%s)", s.reason)
-	}
+	b.WriteString("frozen by " + named(s.freeze.first.Name, s.freeze.first.Event(s.now), s.reasonOf(s.freeze.first)))
 	switch {
 	case s.freeze.end.IsZero():
 		b.WriteString(" for ever")
@@ -69,6 +67,15 @@ func (s State) explainFrozen() string {
 		b.WriteString("; no window opens again")
 	}
 	return b.String()
+}
+
+// named is a freeze with what is known of it: "holidays (Christmas Day; CHG-1)".
+func named(name string, about ...string) string {
+	about = slices.DeleteFunc(about, func(s string) bool { return s == "" })
+	if len(about) == 0 {
+		return name
+	}
+	return name + " (" + strings.Join(about, "; ") + ")"
 }
 
 // location is the zone of the window or freeze that decides.

@@ -38,7 +38,7 @@ type State struct {
 	allow   run // the merged windows
 	freeze  run // the freeze in force, or the next one
 	next    *Window
-	reason  string // of the freeze in force
+	freezes []Freeze
 	windows int
 }
 
@@ -54,12 +54,12 @@ func (c Calendar) state(now time.Time) State {
 	allow, freeze := c.allowed(now), c.frozen(now)
 	s := State{
 		Frozen: freeze.open, Open: allow.open && !freeze.open,
-		now: now, always: c.Always, allow: allow, freeze: freeze, windows: len(c.Allows),
+		now: now, always: c.Always, allow: allow, freeze: freeze, windows: len(c.Allows), freezes: c.Freezes,
 	}
 	after := now
 	switch {
 	case s.Frozen:
-		s.By, s.ValidUntil, s.reason = nameOf(freeze.first), freeze.end, c.reasonOf(freeze.first)
+		s.By, s.ValidUntil = nameOf(freeze.first), freeze.end
 	case s.Open:
 		s.Opened, s.Close = allow.start, earlier(allow.end, freeze.next)
 		s.By, s.ValidUntil = nameOf(allow.first), s.Close
@@ -78,10 +78,10 @@ func (c Calendar) state(now time.Time) State {
 }
 
 // reasonOf is the reason of the freeze that has this window.
-func (c Calendar) reasonOf(w *Window) string {
-	for i := range c.Freezes {
-		if &c.Freezes[i].Window == w {
-			return c.Freezes[i].Reason
+func (s State) reasonOf(w *Window) string {
+	for i := range s.freezes {
+		if &s.freezes[i].Window == w {
+			return s.freezes[i].Reason
 		}
 	}
 	return ""

@@ -23,7 +23,7 @@ import (
 )
 
 // Window is the time of one maintenance window or freeze. Build it with
-// Recurring or OneOff: the zero Window is shut for ever. A Window is a small
+// Recurring, OneOff or Events: the zero Window is shut for ever. A Window is a small
 // value that may be copied and used from many goroutines.
 type Window struct {
 	Name string
@@ -52,7 +52,7 @@ type Freeze struct {
 
 // Equal reports whether both windows have the same name, times and selector.
 func (w Window) Equal(o Window) bool {
-	return w.Name == o.Name && w.String() == o.String() && selectorString(w.Selector) == selectorString(o.Selector)
+	return w.Name == o.Name && w.String() == o.String() && w.ICS() == o.ICS() && selectorString(w.Selector) == selectorString(o.Selector)
 }
 
 // Equal reports whether both freezes have the same name, times and reason.
@@ -68,7 +68,8 @@ func (w Window) String() string {
 	return w.when.String()
 }
 
-// Length is how long one opening lasts, before windows that touch are merged.
+// Length is how long one opening lasts, before windows that touch are merged;
+// of the events of a calendar, the longest.
 func (w Window) Length() time.Duration {
 	if w.when == nil {
 		return 0
