@@ -64,7 +64,7 @@ func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.
 	if err != nil {
 		return nil, err
 	}
-	policies, problems := policy.Parse(documentsOf(out.Policies), daemonSets, now)
+	policies, problems := policy.Parse(Documents(tree, out.Policies), daemonSets, now)
 	fleet := &Fleet{Commit: commit, Policies: policies}
 	invalid := &InvalidError{}
 	for _, p := range problems {
@@ -83,10 +83,23 @@ func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.
 	return fleet, nil
 }
 
-func documentsOf(objects []render.Object) []policy.Document {
+// maxCalendar is how large the calendar of a Freeze may be, in bytes.
+const maxCalendar = 1 << 20
+
+// Documents are rendered policy kinds with the calendars that they name, which
+// are read from the tree that was rendered.
+func Documents(tree fs.FS, objects []render.Object) []policy.Document {
 	docs := make([]policy.Document, 0, len(objects))
 	for _, o := range objects {
-		docs = append(docs, policy.Document{Object: o.Object, OriginalName: o.OriginalName, File: o.File})
+		d := policy.Document{Object: o.Object, OriginalName: o.OriginalName, File: o.File}
+		if name := policy.CalendarOf(o.Object); name != "" {
+			data, err := render.Attachment(tree, o, name, maxCalendar)
+			if err != nil {
+				d.CalendarFault = err.Error()
+			}
+			d.Calendar = string(data)
+		}
+		docs = append(docs, d)
 	}
 	return docs
 }

@@ -70,6 +70,21 @@ func answer(t *testing.T, archive *txtar.Archive) string {
 	return b.String()
 }
 
+// withCalendar reads the calendar that a document names from the case.
+func withCalendar(archive *txtar.Archive, d Document) Document {
+	name := CalendarOf(d.Object)
+	for _, f := range archive.Files {
+		if f.Name == name {
+			d.Calendar = string(f.Data)
+			return d
+		}
+	}
+	if name != "" {
+		d.CalendarFault = name + ": does not exist"
+	}
+	return d
+}
+
 func section(archive *txtar.Archive, name string) *txtar.File {
 	for i := range archive.Files {
 		if archive.Files[i].Name == name {
@@ -88,8 +103,10 @@ func fleet(t *testing.T, archive *txtar.Archive) (docs []Document, daemonSets []
 			for line := range strings.Lines(string(f.Data)) {
 				daemonSets = append(daemonSets, daemonSet(t, strings.Fields(line)))
 			}
-		case f.Name != "want":
-			docs = append(docs, documents(t, f)...)
+		case f.Name != "want" && !strings.HasSuffix(f.Name, ".ics"):
+			for _, d := range documents(t, f) {
+				docs = append(docs, withCalendar(archive, d))
+			}
 		}
 	}
 	return docs, daemonSets

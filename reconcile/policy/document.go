@@ -34,6 +34,22 @@ type Document struct {
 	OriginalName string `json:"originalName,omitempty"`
 	// File is relative to the root of the tree; empty when not known.
 	File string `json:"file,omitempty"`
+	// Calendar is the text of the file that spec.calendar of a Freeze names. In
+	// a Set, only what matters of it is left.
+	Calendar string `json:"calendar,omitempty"`
+	// CalendarFault says why that file could not be read; empty when it could.
+	CalendarFault string `json:"-"`
+}
+
+// CalendarOf is the file that an object of a policy kind names in
+// spec.calendar: a Freeze whose events are in a file. Empty when it names none.
+func CalendarOf(object map[string]any) string {
+	spec, _ := object["spec"].(map[string]any)
+	name, _ := spec["calendar"].(string)
+	if object["kind"] != KindFreeze {
+		return ""
+	}
+	return name
 }
 
 // DaemonSet is what policies need to know of one DaemonSet of the fleet.

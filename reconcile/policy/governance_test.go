@@ -5,6 +5,7 @@ package policy
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ var ignoreSource = cmp.Options{
 // TestRecordedSetIsTheSame: a set that was kept as JSON says what it said, with
 // selectors and renamed references resolved.
 func TestRecordedSetIsTheSame(t *testing.T) {
-	for _, file := range []string{"complete", "defaults", "renamed", "selected-in-order", "covered-by-freezes"} {
+	for _, file := range []string{"complete", "defaults", "renamed", "selected-in-order", "covered-by-freezes", "calendars"} {
 		t.Run(file, func(t *testing.T) {
 			want := parseCase(t, "testdata/"+file+".txt")
 			got, problems := ParseRecorded(stored(t, want.Documents()), caseNow)
@@ -93,6 +94,28 @@ func TestGovernanceOutlivesTheDaemonSet(t *testing.T) {
 	}
 	if set.Governing(types.NamespacedName{Name: "none"}) != nil {
 		t.Error("a DaemonSet in no policy is governed")
+	}
+}
+
+// TestRecordedCalendarIsSmall: of a calendar only what matters is kept, and it
+// freezes what it froze.
+func TestRecordedCalendarIsSmall(t *testing.T) {
+	set := parseCase(t, "testdata/calendars.txt")
+	docs := stored(t, set.Governing(types.NamespacedName{Namespace: "kube-system", Name: "calico-node"}))
+	if len(docs) != 2 || strings.Contains(docs[1].Calendar, "VERSION") || !strings.Contains(docs[1].Calendar, "Christmas") {
+		t.Fatalf("kept: %+v", docs)
+	}
+	p, err := ParseGovernance(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	christmas := time.Date(2031, 12, 25, 12, 0, 0, 0, time.UTC)
+	if s := p.Calendar.At(christmas).Any(); !s.Frozen || !strings.Contains(s.Explain(), "holidays (Christmas Day; nobody is there)") {
+		t.Error(s.Explain())
+	}
+	docs[1].Calendar = ""
+	if p, err := ParseGovernance(docs); err == nil || p.Calendar.At(caseNow).Any().Open {
+		t.Errorf("the calendar is lost, and %v", err)
 	}
 }
 

@@ -47,6 +47,7 @@ type daemonSetReference struct {
 }
 
 func readWindow(h header, d Document) windowEntry {
+	refuseCalendar(h.spec)
 	w, ok := readTimes(h.name, h.spec)
 	selector, selectorOK := readSelector(h.spec, "nodeSelector")
 	examples := readExamples(h.spec)
@@ -62,7 +63,7 @@ func readWindow(h header, d Document) windowEntry {
 }
 
 func readFreeze(h header, d Document) freezeEntry {
-	w, ok := readTimes(h.name, h.spec)
+	w, ok := readFreezeTimes(h.name, h.spec, &d)
 	e := freezeEntry{subject: h.subject, valid: ok}
 	e.Name, e.Source = h.name, d
 	e.Freeze.Freeze = window.Freeze{Window: w, Reason: h.spec.text("reason")}

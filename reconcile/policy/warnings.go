@@ -61,6 +61,7 @@ func (c *collection) warn(now time.Time) {
 	for _, f := range c.freezes {
 		if f.valid {
 			warnSchedule(f.subject, f.Freeze.Freeze.Window, now)
+			warnCalendarEnd(f, now)
 		}
 	}
 	for _, u := range c.upgrades {
