@@ -9,20 +9,13 @@ import (
 // evictions decides on which nodes a pod is evicted now.
 func (t *tour) evictions(owners map[string]*Visit) {
 	slots, domains := t.newSlots(), t.newDomains()
-	var candidates []int
-	for i := range t.stops {
-		switch s := &t.stops[i]; {
-		case s.set == nil:
-		case s.hold.reason == "":
-			candidates = append(candidates, i)
-		default:
-			t.decide(s)
+	queue := t.newQueue(t.candidates(owners), domains)
+	for !queue.empty() {
+		s := queue.next(slots.free())
+		if unproven := t.unproven(s); unproven != "" {
+			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
 		}
-	}
-	t.sort(candidates, domains, slots.free())
-	for _, i := range candidates {
-		s := &t.stops[i]
-		if s.hold = t.heldByOthers(s, owners[s.node.Name]); s.hold.reason == "" {
+		if s.hold.reason == "" {
 			s.hold = slots.hold(s)
 		}
 		if s.hold.reason == "" {
@@ -39,15 +32,35 @@ func (t *tour) evictions(owners map[string]*Visit) {
 	}
 }
 
-// heldByOthers keeps a node from its eviction for what is under way elsewhere.
-func (t *tour) heldByOthers(s *stop, owner *Visit) hold {
-	if owner != nil && owner.Policy != t.policy.Name {
-		return hold{action: Hold, reason: NodeBusy, message: "policy " + owner.Policy + " visits the node"}
+// candidates are the places of the stops that nothing holds but perhaps the
+// others. The rest is decided.
+func (t *tour) candidates(owners map[string]*Visit) []int {
+	var candidates []int
+	for i := range t.stops {
+		s := &t.stops[i]
+		if s.set == nil {
+			continue
+		}
+		if s.hold.reason == "" {
+			if owner := owners[s.node.Name]; owner != nil && owner.Policy != t.policy.Name {
+				s.hold = hold{action: Hold, reason: NodeBusy, message: t.busyWith(owner.Policy)}
+			}
+		}
+		if s.hold.reason == "" {
+			candidates = append(candidates, i)
+		} else {
+			t.decide(s)
+		}
 	}
-	if unproven := t.unproven(s); unproven != "" {
-		return hold{action: Hold, reason: BudgetSpent, message: unproven}
+	return candidates
+}
+
+// busyWith is said of many nodes, and made once.
+func (t *tour) busyWith(policy string) string {
+	if t.busy[policy] == "" {
+		t.busy[policy] = "policy " + policy + " visits the node"
 	}
-	return hold{}
+	return t.busy[policy]
 }
 
 // evict records the intent: a visit when there is none, and the step. The same

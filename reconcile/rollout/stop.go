@@ -26,8 +26,6 @@ type stop struct {
 	gone     int            // steps whose DaemonSet should not run here any more
 	halfWay  bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
 
-	availableAt time.Time // when the last of its settled pods became available
-
 	refused time.Time // when the eviction that comes next came to nothing last; zero when it did not
 
 	decision int  // its place in the plan

@@ -38,7 +38,9 @@ type tour struct {
 	trials   map[string]int // by DaemonSet: visits that try its revision and have not settled
 	amnesty  map[string]int // by DaemonSet: nodes whose failure is acknowledged
 
-	buffer []*health.Pod
+	buffer   []*health.Pod
+	youngest time.Time         // when the last of the node's settled pods became available
+	busy     map[string]string // by policy: what is said of the nodes that it visits
 }
 
 func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]Decision) *tour {
@@ -51,6 +53,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 		},
 		hours:    NewHours(p, b.ledger, f.doubt, f.now),
 		estimate: estimate(p, b.ledger.Finished),
+		busy:     map[string]string{},
 	}
 	for _, name := range p.DaemonSets {
 		if set, ok := f.bySet[name]; ok {
@@ -91,13 +94,13 @@ func (t *tour) survey() {
 		expected += t.fleet.outdated[set]
 	}
 	t.stops = make([]stop, 0, min(expected, len(t.nodes)))
+	var s stop // one for all nodes, since it is large and most need none
 	for i, node := range t.nodes {
-		s, ok := t.visitNode(i, node)
-		if !ok {
+		if !t.visitNode(i, node, &s) {
 			continue
 		}
 		t.wanted += one(s.wanted)
-		t.waves[s.wave].take(&s)
+		t.waves[s.wave].take(&s, t.youngest)
 		if s.set != nil || s.visit != nil {
 			s.decision = len(*t.decisions)
 			t.stops = append(t.stops, s)
@@ -111,9 +114,9 @@ func (t *tour) survey() {
 	}
 }
 
-// visitNode looks at one node; not ok when the policy has nothing there.
-func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
-	s := stop{node: node, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}
+// visitNode looks at one node, and says whether the policy has something there.
+func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
+	*s, t.youngest = stop{node: node, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}, time.Time{}
 	ours := s.visit != nil
 	for place, set := range t.sets {
 		d := t.fleet.sets[set]
@@ -137,15 +140,14 @@ func (t *tour) visitNode(i int, node *health.Node) (stop, bool) {
 		}
 		s.consider(d, step, verdict, placement)
 		if verdict.State == health.Current {
-			s.availableAt = latest(s.availableAt, t.limits.AvailableAt(d.DaemonSet, verdict.Pod))
+			t.youngest = latest(t.youngest, t.limits.AvailableAt(d.DaemonSet, verdict.Pod))
 		}
 	}
-	if !ours {
-		return s, false
+	if ours {
+		t.conclude(s)
+		t.place(s)
 	}
-	t.conclude(&s)
-	t.place(&s)
-	return s, true
+	return ours
 }
 
 // visit is what health needs to know of a step that is under way.

@@ -92,9 +92,10 @@ func (t *tour) place(s *stop) {
 	}
 }
 
-// take counts a node on which nothing is to be done. The others are counted when
-// it is known what holds them.
-func (w *wave) take(s *stop) {
+// take counts a node on which nothing is to be done, with the instant at which the
+// last of its pods settled. The others are counted when it is known what holds
+// them.
+func (w *wave) take(s *stop, settledAt time.Time) {
 	w.nodes += one(s.wanted)
 	switch {
 	case s.set != nil, s.visit != nil, !s.wanted:
@@ -102,7 +103,7 @@ func (w *wave) take(s *stop) {
 		w.blocked++
 	default:
 		w.settled++
-		w.settledAt = latest(w.settledAt, s.availableAt)
+		w.settledAt = latest(w.settledAt, settledAt)
 	}
 }
 
