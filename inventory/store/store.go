@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/rollout"
@@ -128,6 +130,28 @@ func (s *Store) write(ctx context.Context, name string, want content) error {
 		return fmt.Errorf("namespace %s does not exist", s.instance.Namespace)
 	}
 	return err
+}
+
+// NoteAnnotation is the instant at which a process that may not act has left
+// word for the one that may.
+const NoteAnnotation = "lamplighter.dev/noted-at"
+
+// Note changes nothing that the state says, and yet wakes who watches it.
+func (s *Store) Note(ctx context.Context, at time.Time) error {
+	name := ledgerPage.name(s.instance)
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&cm.ObjectMeta, NoteAnnotation, at.UTC().Format(time.RFC3339Nano))
+		_, err = s.configMaps.Update(ctx, cm, metav1.UpdateOptions{FieldManager: inventory.FieldManager})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("leave a note in %s: %w", s.describe(name), err)
+	}
+	return nil
 }
 
 func (s *Store) describe(name string) string {

@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"lamplighter.dev/inventory/store"
+	"lamplighter.dev/reconcile/agent/webhook"
 	"lamplighter.dev/render/gitsource"
 )
 
@@ -54,6 +56,12 @@ type Config struct {
 	// Listen is the address of /healthz, /readyz and /metrics. Empty means
 	// none is served.
 	Listen string
+	// Webhook is the address at which Git hosts say that somebody has pushed.
+	// Empty means none.
+	Webhook string
+	// WebhookTokenFile holds the secret that they sign with. It is read for each
+	// request.
+	WebhookTokenFile string
 	// Log takes the agent's log. Nil discards it.
 	Log *slog.Logger
 	// Now is the clock. Nil means the machine's.
@@ -68,6 +76,9 @@ func (c Config) Validate() error {
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < time.Second) {
 		errs = append(errs, fmt.Errorf("--interval %s: the shortest is 1s", c.Interval))
+	}
+	if (c.Webhook == "") != (c.WebhookTokenFile == "") {
+		errs = append(errs, errors.New("--webhook and --webhook-token-file need each other: a receiver without a secret would believe anybody"))
 	}
 	if c.Cluster == nil || c.Namespace == "" || c.Instance == "" {
 		errs = append(errs, errors.New("cluster, namespace and instance name are needed"))
@@ -94,6 +105,8 @@ type Agent struct {
 	metrics   *Metrics
 	clock     *Clock
 	phase     atomic.Value // of type phase
+	pushes    *pushes
+	receiver  *webhook.Receiver // nil without one
 }
 
 // New builds an agent. It asks the network nothing.
@@ -118,6 +131,10 @@ func New(cfg Config) (*Agent, error) {
 	a := &Agent{cfg: cfg, log: cfg.Log, clientset: clientset, source: source, registry: registry, metrics: NewMetrics(registry), clock: clock}
 	clock.skewed = a.metrics.clock
 	a.setPhase(starting)
+	a.pushes = newPushes(stateStore{store.New(clientset, a.instance())}, cfg.Now, cfg.Log)
+	if a.receiver, err = a.newReceiver(); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 
@@ -151,6 +168,15 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.log.Info("serving", "address", ln.Addr().String())
 		group.Go(func() error { return a.serveHTTP(ctx, ln) })
 	}
+	if a.receiver != nil {
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.Webhook)
+		if err != nil {
+			return fmt.Errorf("listen for webhooks: %w", err)
+		}
+		a.log.Info("receiving webhooks", "address", ln.Addr().String(), "path", webhook.Path)
+		group.Go(func() error { return serve(ctx, webhook.Server(a.receiver), ln) })
+		group.Go(func() error { a.pushes.forward(ctx); return nil })
+	}
 	group.Go(func() error {
 		a.setPhase(standby)
 		return a.lead(ctx)
@@ -173,6 +199,7 @@ func (a *Agent) lead(ctx context.Context) error {
 		err := lease.Hold(ctx, func(ctx context.Context) error {
 			a.metrics.leading.Set(1)
 			defer a.metrics.leading.Set(0)
+			defer a.pushes.leading()()
 			defer a.setPhase(standby)
 			return a.follow(ctx)
 		})

@@ -20,11 +20,14 @@ func (a *Agent) serveHTTP(ctx context.Context, ln net.Listener) error {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{Registry: prometheus.NewRegistry()}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return serve(ctx, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, ln)
+}
+
+func serve(ctx context.Context, srv *http.Server, ln net.Listener) error {
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer cancel()
-		_ = srv.Shutdown(grace) // nothing is lost with a scrape that is cut off
+		_ = srv.Shutdown(grace) // nothing is lost with a request that is cut off
 	})
 	defer stop()
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

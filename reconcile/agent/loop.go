@@ -36,13 +36,13 @@ func (a *Agent) follow(ctx context.Context) error {
 	updates := make(chan update, 1)
 	poller := &poller{
 		source: a.source, path: a.cfg.Path, interval: a.cfg.Interval,
-		now: a.cfg.Now, log: a.log, metrics: a.metrics,
+		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
 	}
 	states := stateStore{store.New(a.clientset, a.instance())}
 	foreign := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { poller.run(ctx, updates); return nil })
-	group.Go(func() error { states.Watch(ctx, func() { signal(foreign) }); return nil })
+	group.Go(func() error { states.Watch(ctx, func() { signal(foreign); signal(a.pushes.look) }); return nil })
 	group.Go(func() error {
 		if err := c.Start(ctx); err != nil {
 			return ignoreDone(ctx, err)

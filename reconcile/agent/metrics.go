@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
 	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/agent/webhook"
 )
 
 // Metrics is everything the agent counts. Label values come from closed sets,
@@ -23,6 +25,7 @@ type Metrics struct {
 	commitTime     prometheus.Gauge
 	commitAccepted prometheus.Gauge
 	clockSkew      prometheus.Gauge
+	webhooks       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with r.
@@ -52,9 +55,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_commit_accepted", Help: "1 if the newest commit is the one in force, 0 if it was refused or could not be fetched."}),
 		clockSkew: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lamplighter_clock_skew_seconds", Help: "How far this machine's clock is ahead of the API server's, in seconds, to within half a second and half the time of an answer."}),
+		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "lamplighter_webhook_requests_total", Help: "Requests to the webhook receiver, by result."}, []string{"result"}),
 	}
 	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
-		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew)
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.webhooks)
 	return m
 }
 
@@ -79,6 +84,8 @@ func (m *Metrics) fetch(took time.Duration, err error) {
 	m.fetchDuration.Observe(took.Seconds())
 	m.fetches.WithLabelValues(resultOf(err)).Inc()
 }
+
+func (m *Metrics) webhook(r webhook.Result) { m.webhooks.WithLabelValues(string(r)).Inc() }
 
 func (m *Metrics) source(u update) {
 	m.commitAccepted.Set(1)

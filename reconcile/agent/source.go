@@ -20,15 +20,21 @@ type update struct {
 	err   error
 }
 
+// source is where commits come from.
+type source interface {
+	Fetch(ctx context.Context) (gitsource.Commit, error)
+}
+
 // poller asks the remote for the newest commit, renders it, and hands it on.
 // A commit that cannot be read leaves the last good one in force.
 type poller struct {
-	source   *gitsource.Source
+	source   source
 	path     string
 	interval time.Duration
 	now      func() time.Time
 	log      *slog.Logger
 	metrics  *Metrics
+	look     <-chan struct{} // somebody has pushed: ask before the interval is over
 
 	seen     string // hash of the commit read last, good or bad
 	refused  error  // why that commit is not in force, nil when it is
@@ -48,11 +54,28 @@ func (p *poller) run(ctx context.Context, out chan update) {
 			}
 			out <- u
 		}
-		select {
-		case <-ctx.Done():
+		if p.wait(ctx, jitter(pause(p.interval, p.failures, p.failure))); ctx.Err() != nil {
 			return
-		case <-time.After(jitter(pause(p.interval, p.failures, p.failure))):
 		}
+	}
+}
+
+// wait blocks for a time, or until somebody has pushed.
+func (p *poller) wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(d):
+		return
+	case <-p.look:
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(lookDelay):
+	}
+	select {
+	case <-p.look:
+	default:
 	}
 }
 

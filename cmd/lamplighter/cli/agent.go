@@ -25,6 +25,8 @@ type agentFlags struct {
 	fetchTimeout   time.Duration
 	interval       time.Duration
 	listen         string
+	webhook        string
+	webhookToken   string
 	logFormat      string
 	forceConflicts bool
 	allowPrune     bool
@@ -69,6 +71,8 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
 	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
+	flags.StringVar(&f.webhook, "webhook", "", "address at which Git hosts say on /webhook that somebody has pushed, such as :9292; empty serves none")
+	flags.StringVar(&f.webhookToken, "webhook-token-file", "", "file with the secret that webhooks are signed with; read for each request")
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	flags.BoolVar(&f.allowPrune, "allow-prune", false, "let a commit remove more than half of the objects")
@@ -105,6 +109,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		ForceConflicts: f.forceConflicts,
 		AllowPrune:     f.allowPrune,
 		Listen:         f.listen,
-		Log:            newLogger(g.streams.Err, f.logFormat, level),
+		Webhook:        f.webhook, WebhookTokenFile: f.webhookToken,
+		Log: newLogger(g.streams.Err, f.logFormat, level),
 	}, nil
 }
