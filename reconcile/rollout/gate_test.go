@@ -154,7 +154,7 @@ func TestGateForgetsThePolicyForTemplates(t *testing.T) {
 	if got := Gate(template, Rules{Policies: after, Ledger: ledger}, noon); got.Allowed {
 		t.Error("the template that comes with leaving is allowed at once")
 	}
-	if paused := ledger.Pause("held", "CHG-7", noon); Gate(template, Rules{Policies: after, Ledger: paused}, instant(t, "2026-03-02T23:00:00Z")).Reason != Paused {
+	if paused := ledger.Pause(Pause{Policy: "held", Reason: "CHG-7", Since: noon}); Gate(template, Rules{Policies: after, Ledger: paused}, instant(t, "2026-03-02T23:00:00Z")).Reason != Paused {
 		t.Error("and while the policy is paused")
 	}
 	ledger = throughJSON(t, ledger.Govern(after, nameOf("cni")))
@@ -173,7 +173,7 @@ func TestGateForgetsThePolicyForTemplates(t *testing.T) {
 func TestGatePaused(t *testing.T) {
 	set := policySet(t, gateDocuments, "cni", "log", "gpu")
 	night := instant(t, "2026-03-02T23:00:00Z")
-	ledger := Ledger{}.Pause("held", "CHG-7", night.Add(-time.Hour))
+	ledger := Ledger{}.Pause(Pause{Policy: "held", Reason: "CHG-7", Since: night.Add(-time.Hour)})
 	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Rules{Policies: set, Ledger: ledger}, night)
 	if got.Allowed || got.Reason != Paused || got.Message != "CHG-7" {
 		t.Errorf("got %+v, want Paused", got)

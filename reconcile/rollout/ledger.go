@@ -124,6 +124,7 @@ type Refusal struct {
 type Pause struct {
 	Policy string    `json:"policy"`
 	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"` // who said so, as the API server knows him
 	Since  time.Time `json:"since"`
 }
 
@@ -150,10 +151,10 @@ type Governance struct {
 	Left      bool              `json:"left,omitzero"` // its template was live without the policy: only its deletion waits
 }
 
-// Pause stops a policy.
-func (l Ledger) Pause(policy, reason string, now time.Time) Ledger {
-	l = l.withoutPause(policy)
-	l.Pauses = append(l.Pauses, Pause{Policy: policy, Reason: reason, Since: now})
+// Pause stops a policy, in the place of what was said of it before.
+func (l Ledger) Pause(p Pause) Ledger {
+	l = l.withoutPause(p.Policy)
+	l.Pauses = append(l.Pauses, p)
 	slices.SortFunc(l.Pauses, func(a, b Pause) int { return cmp.Compare(a.Policy, b.Policy) })
 	return l
 }

@@ -96,7 +96,7 @@ func TestLedgerMethodsLeaveTheirReceiverAlone(t *testing.T) {
 	before := must(json.Marshal(l))
 	d := Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p2"}}
 	for name, changed := range map[string]Ledger{
-		"Pause": l.Pause("cni", "why", now), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
+		"Pause": l.Pause(Pause{Policy: "cni", Reason: "why", Since: now}), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
 	} {
 		if after := must(json.Marshal(l)); !bytes.Equal(before, after) {
 			t.Errorf("%s changes its receiver:\nwas %s\nis  %s", name, before, after)

@@ -113,7 +113,7 @@ func (s *scene) read(w []string) {
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))
 	case "paused":
-		*l = l.Pause(w[1], strings.Join(w[2:], " "), s.now.Add(-time.Hour))
+		*l = l.Pause(Pause{Policy: w[1], Reason: strings.Join(w[2:], " "), Since: s.now.Add(-time.Hour)})
 	case "proceed": // proceed POLICY SINCE-AGE FOR
 		since := s.now.Add(-age(s.t, w[2]))
 		l.Proceeds = append(l.Proceeds, Proceed{Policy: w[1], Reason: "CVE", Since: since, Until: since.Add(age(s.t, w[3]))})

@@ -63,7 +63,7 @@ instance. Exit code 1 if something failed or was refused.`,
 func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune})
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune, careful: true})
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type connectOptions struct {
 	forceConflicts bool
 	allowPrune     bool
 	thorough       bool // compare every object by a dry run
+	careful        bool // compare the clock before windows are believed
 }
 
 // connect reads the cluster once and keeps watching until ctx is done.
@@ -48,6 +49,8 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	if err != nil {
 		return nil, err
 	}
+	clock := agent.NewClock(now)
+	config = clock.Through(config)
 	clientset, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
@@ -67,13 +70,17 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	if o.thorough {
 		view = agent.Thorough(c.cluster)
 	}
-	c.reconciler = reconcile.NewReconciler(reconcile.Options{
+	options := reconcile.Options{
 		Instance:   c.instance,
 		Cluster:    view,
 		Store:      agent.NewStore(clientset, c.instance),
 		AllowPrune: o.allowPrune,
 		Now:        now,
-	})
+	}
+	if o.careful {
+		options.Clock = clock.Asking(clientset)
+	}
+	c.reconciler = reconcile.NewReconciler(options)
 	return c, nil
 }
 

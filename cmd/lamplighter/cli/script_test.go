@@ -109,6 +109,7 @@ var (
 	port    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	pod     = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`) // as Kubernetes makes up names
 	logLine = regexp.MustCompile(`(?m)^2> time=.* level=.*\n`)
+	zones   = regexp.MustCompile(`time zones \S+ \([^)]*\)`)
 	holder  = regexp.MustCompile(`run by \S+_\d+,`)
 )
 
@@ -123,6 +124,7 @@ func normal(text string) string {
 	})
 	text = port.ReplaceAllString(text, "127.0.0.1:PORT")
 	text = pod.ReplaceAllString(text, "-xxxxx")
+	text = zones.ReplaceAllString(text, "time zones <release>")
 	return holder.ReplaceAllString(text, "run by HOST_PID,")
 }
 

@@ -77,6 +77,7 @@ func statusNow(ctx context.Context, c *connection) (show.Status, error) {
 	if err != nil {
 		return show.Status{}, err
 	}
+	obs.ClockProblem = obs.State.Record.Clock.Problem // it is the agent's clock that counts
 	plan, err := reconcile.New(obs, now())
 	if err != nil {
 		return show.Status{}, err

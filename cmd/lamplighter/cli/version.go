@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/reconcile/agent"
 )
 
 // stamp is set by the linker to the release's version.
@@ -47,6 +48,7 @@ func newVersionCommand(g *globals) *cobra.Command {
 		RunE: func(_ *cobra.Command, _ []string) error {
 			return printAnswer(g, show.Version{
 				Version: version(), Go: runtime.Version(), Kustomize: dependencyVersion("sigs.k8s.io/kustomize/api"),
+				TimeZones: agent.TimeZones(),
 			}, show.WriteVersion)
 		},
 	}

@@ -12,11 +12,12 @@ type Version struct {
 	Version   string `json:"version"`
 	Go        string `json:"go"`
 	Kustomize string `json:"kustomize"`
+	TimeZones string `json:"timeZones"` // the release of the IANA database, and where it is from
 }
 
 // WriteVersion writes a version as one line.
 func WriteVersion(w io.Writer, v Version) error {
-	_, err := fmt.Fprintf(w, "lamplighter %s (%s, kustomize %s)\n", v.Version, v.Go, v.Kustomize)
+	_, err := fmt.Fprintf(w, "lamplighter %s (%s, kustomize %s, time zones %s)\n", v.Version, v.Go, v.Kustomize, v.TimeZones)
 	return err
 }
 

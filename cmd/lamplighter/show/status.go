@@ -15,12 +15,14 @@ import (
 
 // Status is an instance at one instant.
 type Status struct {
-	Instance   string            `json:"instance"`
-	Commit     reconcile.Commit  `json:"commit"`
-	Since      string            `json:"since,omitempty"`
-	Problem    string            `json:"problem,omitempty"` // why the newest commit is not in force
-	DaemonSets []DaemonSetStatus `json:"daemonSets"`
-	Policies   []PolicyStatus    `json:"policies"`
+	Instance string           `json:"instance"`
+	Commit   reconcile.Commit `json:"commit"`
+	Since    string           `json:"since,omitempty"`
+	Problem  string           `json:"problem,omitempty"` // why the newest commit is not in force
+	// Clock says by which clock and time zones the last pass went.
+	Clock      reconcile.ClockNote `json:"clock"`
+	DaemonSets []DaemonSetStatus   `json:"daemonSets"`
+	Policies   []PolicyStatus      `json:"policies"`
 	// Objects are those that are not as Git says, as of the last pass.
 	Objects []reconcile.ObjectNote `json:"objects"`
 	Nodes   []NodeStatus           `json:"nodes"`
@@ -52,6 +54,8 @@ type PolicyStatus struct {
 	OutOfService   int    `json:"outOfService"`
 	Halted         bool   `json:"halted"`
 	HaltMessage    string `json:"haltMessage,omitempty"`
+	Paused         *Word  `json:"paused,omitempty"`
+	Proceed        *Word  `json:"proceed,omitempty"`
 
 	Waves []WaveStatus `json:"waves,omitempty"` // in order
 }
@@ -74,7 +78,7 @@ type NodeStatus struct {
 func NewStatus(obs reconcile.Observation, plan reconcile.Plan) Status {
 	record := obs.State.Record
 	s := Status{
-		Instance: obs.Instance.Namespace + "/" + obs.Instance.Name, Commit: record.Commit, Problem: record.Problem,
+		Instance: obs.Instance.Namespace + "/" + obs.Instance.Name, Commit: record.Commit, Problem: record.Problem, Clock: record.Clock,
 		DaemonSets: []DaemonSetStatus{}, Policies: []PolicyStatus{}, Objects: record.Objects, Nodes: []NodeStatus{},
 	}
 	if s.Objects == nil {
@@ -118,14 +122,14 @@ func (s Status) Bad() bool {
 			return true
 		}
 	}
-	return s.Problem != ""
+	return s.Problem != "" || s.Clock.Problem != ""
 }
 
 func policyStatus(p rollout.PolicyStatus) PolicyStatus {
 	return PolicyStatus{
 		Name: p.Name, Window: windowWords(p.Window), Nodes: p.Nodes, Remaining: p.Remaining,
 		MaxUnavailable: p.MaxUnavailable, OutOfService: p.OutOfService, Halted: p.Halted, HaltMessage: p.HaltMessage,
-		Waves: waveStatuses(p.Waves),
+		Waves: waveStatuses(p.Waves), Paused: pauseWord(p.Paused), Proceed: proceedWord(p.Proceed),
 	}
 }
 
@@ -187,6 +191,7 @@ func WriteStatus(w io.Writer, s Status) error {
 		return err
 	}
 	fmt.Fprintf(w, "instance %s  commit %s  since %s\n", s.Instance, commitWords(s.Commit), dash(s.Since))
+	s.writeWords(w)
 	if s.Problem != "" {
 		fmt.Fprintf(w, "NOT IN FORCE  %s\n", s.Problem)
 	}
@@ -221,15 +226,12 @@ func WriteStatus(w io.Writer, s Status) error {
 }
 
 // stuck says why policies do not get to their end, those aside of which that
-// was said as their halt.
+// is said already.
 func (s Status) stuck() []string {
-	halted := map[string]bool{}
-	for _, p := range s.Policies {
-		halted[p.Name] = p.Halted
-	}
+	said := s.said()
 	var lines []string
 	for _, d := range s.DaemonSets {
-		if d.Never != "" && !halted[d.Policy] {
+		if d.Never != "" && !said[d.Policy] {
 			lines = append(lines, d.Policy+": "+d.Never)
 		}
 	}

@@ -39,7 +39,7 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 	obs := reconcile.Observation{Instance: inventory.Instance{Namespace: "ops", Name: "prod"}}
 	obs.State.Record = reconcile.Record{
 		Commit: reconcile.Commit{Hash: "0123456789abcdef", Subject: "cni 2"}, Since: now.Add(-time.Hour),
-		Problem: "commit fedcba9: a.yaml: line 2: oh",
+		Problem: "commit fedcba9: a.yaml: line 2: oh", Clock: reconcile.ClockNote{Problem: "it is ahead", TimeZones: "2025c"},
 		Objects: []reconcile.ObjectNote{{Object: "Secret/agents/token", Action: "Refuse", Reason: "Conflict"}},
 	}
 	plan := reconcile.Plan{Rollout: rollout.Plan{
@@ -50,6 +50,8 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 				{Name: csi, Desired: 3, Current: 3, Ready: 3, UpToDate: 3, Available: 3},
 			},
 			Window: window.State{Open: true, Close: now.Add(time.Hour)}, ETA: now.Add(5 * time.Minute),
+			Paused:  &rollout.Pause{Policy: "network", Reason: "CHG-7", By: "ada", Since: now},
+			Proceed: &rollout.Proceed{Policy: "network", Reason: "CVE", Since: now, Until: now.Add(time.Hour)},
 		}},
 		Decisions: []rollout.Decision{
 			{Policy: "network", Node: "a", DaemonSet: cni, State: "current", Action: rollout.Keep, Reason: rollout.UpToDate},
@@ -58,12 +60,15 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 	}}
 	want := show.Status{
 		Instance: "ops/prod", Commit: obs.State.Record.Commit, Since: "2027-01-04T20:30:00Z", Problem: obs.State.Record.Problem,
+		Clock: obs.State.Record.Clock,
 		DaemonSets: []show.DaemonSetStatus{ // by namespace, and the ETA only where something is left to do
 			{Namespace: "agents", Name: "csi", Policy: "network", Desired: 3, Current: 3, Ready: 3, UpToDate: 3, Available: 3, Window: "open until 2027-01-04T22:30:00Z"},
 			{Namespace: "kube-system", Name: "cni", Policy: "network", Desired: 3, Current: 3, Ready: 2, UpToDate: 2, Available: 2, Window: "open until 2027-01-04T22:30:00Z", ETA: "2027-01-04T21:35:00Z"},
 		},
-		Policies: []show.PolicyStatus{{Name: "network", Window: "open until 2027-01-04T22:30:00Z", Nodes: 3, Remaining: 1, MaxUnavailable: 2, OutOfService: 1}},
-		Objects:  obs.State.Record.Objects,
+		Policies: []show.PolicyStatus{{Name: "network", Window: "open until 2027-01-04T22:30:00Z", Nodes: 3, Remaining: 1, MaxUnavailable: 2, OutOfService: 1,
+			Paused:  &show.Word{Reason: "CHG-7", By: "ada", Since: "2027-01-04T21:30:00Z"},
+			Proceed: &show.Word{Reason: "CVE", Since: "2027-01-04T21:30:00Z", Until: "2027-01-04T22:30:00Z"}}},
+		Objects: obs.State.Record.Objects,
 		Nodes: []show.NodeStatus{
 			{Policy: "network", Node: "a", DaemonSet: "kube-system/cni", State: "current", Action: "keep", Reason: "UpToDate", Lamp: "*"},
 			{Policy: "network", Node: "b", DaemonSet: "kube-system/cni", State: "outdated", Action: "hold", Reason: "BudgetSpent", Until: "2027-01-04T21:30:00Z", Lamp: "o"},
@@ -86,6 +91,7 @@ func TestStatusIsBadWhenSomebodyHasToLook(t *testing.T) {
 		{"an object is refused", show.Status{Objects: []reconcile.ObjectNote{{Action: "Refuse", Reason: "Conflict"}}}, true},
 		{"a policy is halted", show.Status{Policies: []show.PolicyStatus{{Halted: true}}}, true},
 		{"a node failed", show.Status{DaemonSets: []show.DaemonSetStatus{{Failed: 1}}}, true},
+		{"the clock is wrong", show.Status{Clock: reconcile.ClockNote{Problem: "it is ahead"}}, true},
 		{"the newest commit is not in force", show.Status{Problem: "commit 0123456: no"}, true},
 	} {
 		if got := c.status.Bad(); got != c.want {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/agent"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+func TestWindowsStayShutWhileTheClockIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	proxy := w.Proxy(t)
+	a := w.start(t, func(cfg *agent.Config) { cfg.Cluster = rest.CopyConfig(proxy.Config) })
+	open := span{second(-time.Hour), second(time.Hour)}
+	files := func(version string) map[string]string {
+		return w.fleet(map[string]string{
+			"agent.yaml": daemonSet(version, "v"+version), "a.yaml": configMap("a", version),
+			"rules.yaml": rules{windows: "night", maxUnavailable: "6", more: open.window("night")}.yaml(w),
+		})
+	}
+	w.commit(t, "version 1", files("1"))
+	w.settled(t, "1")
+	before := w.rested(t)
+
+	proxy.SetAhead(time.Minute)
+	w.clockProblem(t, "behind the API server's")
+	hash := w.commit(t, "version 2", files("2"))
+	w.noteOn(t, "DaemonSet/"+w.namespace+"/agent", inventory.Reason(rollout.ClockUntrusted))
+	w.inForce(t, hash)
+	w.says(t, "a", "2") // what disturbs no pod goes on
+	w.polled(t, 2)
+	if now := w.daemonSetNow(t); now.Generation != before.Generation {
+		t.Error("the template was applied by a clock that is wrong")
+	}
+	if s, err := w.status(t); err != nil || !s.Bad() || !strings.Contains(s.Clock.Problem, "1m0s behind") || s.Clock.TimeZones == "" {
+		t.Errorf("status: %+v (%v)", s.Clock, err)
+	}
+
+	proxy.SetAhead(0)
+	w.settled(t, "2")
+	w.clockProblem(t, "")
+	w.onceEach(t)
+	w.withinBudget(t, 6)
+	if lines := a.log.lines("windows stay shut"); len(lines) != 1 {
+		t.Errorf("the log says %d times that windows stay shut: %q", len(lines), lines)
+	}
+}
+
+// The template is live already when the clock goes wrong.
+func TestNoPodIsEvictedWhileTheClockIsWrong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	proxy := w.Proxy(t)
+	w.start(t, func(cfg *agent.Config) { cfg.Cluster = rest.CopyConfig(proxy.Config) })
+	open := span{second(-time.Hour), second(time.Hour)}
+	policy := strings.Replace(rules{windows: "night", maxUnavailable: "6", more: open.window("night")}.yaml(w),
+		"  maxFailures", "  templates: Immediately\n  maxFailures", 1)
+	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "v1"), "rules.yaml": policy}))
+	w.settled(t, "1")
+
+	proxy.SetAhead(-time.Minute)
+	w.clockProblem(t, "ahead of the API server's")
+	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
+	testkit.Eventually(t, patience, func(context.Context) error {
+		s, err := w.status(t)
+		if err != nil {
+			return err
+		}
+		held := 0
+		for _, n := range s.Nodes {
+			if n.Reason == string(rollout.ClockUntrusted) {
+				held++
+			}
+		}
+		if held != nodes {
+			return fmt.Errorf("%d nodes wait for the clock: %+v", held, s.Nodes)
+		}
+		return nil
+	})
+	w.polled(t, 2)
+	if given := w.orders(t); len(given) > 0 {
+		t.Errorf("pods were deleted by a clock that is wrong: %v", given)
+	}
+	proxy.SetAhead(0)
+	w.settled(t, "2")
+	w.onceEach(t)
+}
+
+// clockProblem waits until the record says that of the clock.
+func (w *world) clockProblem(t *testing.T, want string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		state, err := w.state(ctx)
+		if err != nil {
+			return err
+		}
+		if got := state.Record.Clock.Problem; (got == "") != (want == "") || !strings.Contains(got, want) {
+			return fmt.Errorf("clock problem %q, want %q", got, want)
+		}
+		return nil
+	})
+}
