@@ -3,6 +3,8 @@
 package window
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +72,95 @@ func BenchmarkAtWorst(b *testing.B) {
 				c.At(now).Any()
 			}
 		})
+	}
+}
+
+// forget empties the memo of every window.
+func forget(c Calendar) {
+	clear := func(w Window) {
+		switch when := w.when.(type) {
+		case *recurring:
+			when.memo = memo{}
+		case *events:
+			when.memo = memo{}
+		}
+	}
+	for _, w := range c.Allows {
+		clear(w)
+	}
+	for _, f := range c.Freezes {
+		clear(f.Window)
+	}
+}
+
+// BenchmarkAtShadowed has a freeze that covers every opening, one by one.
+func BenchmarkAtShadowed(b *testing.B) {
+	hours := recurringForBench(b, "Europe/Berlin", "0 * * * *", "30m")
+	c := Calendar{
+		Allows:  []Window{hours},
+		Freezes: []Freeze{{Window: recurringForBench(b, "Europe/Berlin", "0 * * * *", "45m")}},
+	}
+	now := time.Date(2026, 11, 15, 12, 10, 0, 0, time.UTC)
+	for b.Loop() {
+		forget(c)
+		if s := c.At(now).Any(); !s.NextOpen.IsZero() {
+			b.Fatal(s.NextOpen)
+		}
+	}
+}
+
+// holidaysForBench is a calendar with that many events, every other one a rule
+// without end.
+func holidaysForBench(b testing.TB, n int) Window {
+	b.Helper()
+	var text strings.Builder
+	text.WriteString("BEGIN:VCALENDAR\n")
+	for i := range n {
+		d := time.Date(2020+i%10, 1, 1+i*7, 0, 0, 0, 0, time.UTC)
+		rule := ""
+		switch i % 4 {
+		case 0:
+			rule = "RRULE:FREQ=YEARLY\n"
+		case 1:
+			rule = fmt.Sprintf("RRULE:FREQ=YEARLY;BYMONTH=%d;BYDAY=%dMO\n", 1+i%12, 1+i%5)
+		}
+		fmt.Fprintf(&text, "BEGIN:VEVENT\nUID:%d\nDTSTART;VALUE=DATE:%s\n%sSUMMARY:Day %d\nEND:VEVENT\n", i, d.Format(icsDate), rule, i)
+	}
+	text.WriteString("END:VCALENDAR\n")
+	w, err := Events(EventsSpec{Name: "holidays", TimeZone: "Europe/Berlin", ICS: text.String()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+// BenchmarkAtEvents has nothing in the memo, but for "again".
+func BenchmarkAtEvents(b *testing.B) {
+	for _, n := range []int{20, 500} {
+		w := holidaysForBench(b, n)
+		c := Calendar{Allows: []Window{recurringForBench(b, "Europe/Berlin", "0 22 * * 1-5", "6h")}, Freezes: []Freeze{{Window: w}}}
+		now := time.Date(2026, 11, 15, 12, 10, 0, 0, time.UTC)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				forget(c)
+				c.At(now).Any()
+			}
+		})
+		b.Run(fmt.Sprint(n, " again"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.At(now).Any()
+			}
+		})
+	}
+}
+
+func BenchmarkEvents(b *testing.B) {
+	text := holidaysForBench(b, 500).ICS()
+	for b.Loop() {
+		if _, err := Events(EventsSpec{Name: "holidays", TimeZone: "Europe/Berlin", ICS: text}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

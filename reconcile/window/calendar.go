@@ -9,10 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// maxFrozen bounds how many openings in a row that freezes cover are skipped in
-// search of the next one that they do not.
-const maxFrozen = 64
-
 // Calendar is the time of one policy: it is open while one of its windows is
 // and no freeze is in force. The zero Calendar is shut for ever.
 type Calendar struct {

@@ -148,7 +148,7 @@ func (r *recurring) starts(from time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {
 		c := clock{loc: r.loc}
 		var held []time.Time
-		for w := r.schedule.Next(wallBefore(from, r.loc)); !w.IsZero(); w = r.schedule.Next(w) {
+		for w := range r.ticks.after(wallBefore(from, r.loc)) {
 			p := c.instant(w)
 			for len(held) > 0 && held[0].Before(p.floor) {
 				if !yield(held[0]) {

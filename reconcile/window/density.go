@@ -4,10 +4,7 @@ package window
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
-
-	"github.com/robfig/cron/v3"
 )
 
 const (
@@ -30,8 +27,8 @@ type pattern struct {
 
 // fits refuses a duration that makes the schedule a window that never closes,
 // or one that is too costly to follow.
-func fits(s *cron.SpecSchedule, d time.Duration) FieldError {
-	p := patternOf(s)
+func fits(k ticks, d time.Duration) FieldError {
+	p := patternOf(k)
 	if d >= p.widestGap() {
 		return FieldError{"duration", fmt.Sprintf("%s reaches the next opening every time, so it never closes: shorten it; any time is windows: [always]", FormatDuration(d))}
 	}
@@ -41,44 +38,20 @@ func fits(s *cron.SpecSchedule, d time.Duration) FieldError {
 	return FieldError{}
 }
 
-func patternOf(s *cron.SpecSchedule) pattern {
-	p := pattern{first: -1}
-	for h := range 24 {
-		for m := range 60 {
-			if s.Hour&(1<<h) == 0 || s.Minute&(1<<m) == 0 {
-				continue
-			}
-			at := time.Duration(h)*time.Hour + time.Duration(m)*time.Minute
-			if p.first < 0 {
-				p.first = at
-			} else {
-				p.gapInDay = max(p.gapInDay, at-p.last)
-			}
-			p.last = at
-		}
+func patternOf(k ticks) pattern {
+	p := pattern{perDay: len(k.times), first: k.times[0], last: k.times[0]}
+	for _, at := range k.times[1:] {
+		p.gapInDay = max(p.gapInDay, at-p.last)
+		p.last = at
 	}
-	p.perDay = bits.OnesCount64(s.Hour&(1<<24-1)) * bits.OnesCount64(s.Minute&(1<<60-1))
-	p.days = matchingDays(s)
-	return p
-}
-
-// matchingDays walks the judged years itself: asking the schedule for each day
-// would take milliseconds.
-func matchingDays(s *cron.SpecSchedule) []time.Time {
-	var found []time.Time
 	end := anchor.AddDate(judgedYears, 0, 0)
-	for d := anchor; d.Before(end); d = d.Add(day) {
-		_, month, date := d.Date()
-		onDate, onWeekday := s.Dom&(1<<date) != 0, s.Dow&(1<<d.Weekday()) != 0
-		matches := onDate || onWeekday
-		if (s.Dom|s.Dow)&starBit != 0 {
-			matches = onDate && onWeekday
+	for d := range k.days(anchor) {
+		if !d.Before(end) {
+			break
 		}
-		if matches && s.Month&(1<<month) != 0 {
-			found = append(found, d)
-		}
+		p.days = append(p.days, d)
 	}
-	return found
+	return p
 }
 
 // overnight is the time from the last tick of one day to the first of the next.

@@ -90,7 +90,7 @@ type events struct {
 	list    []event
 	loc     *time.Location
 	spans   []occurrence // of the events that end, by start
-	runs    []occurrence // spans, merged
+	fixed   []occurrence // spans, merged
 	endless []event      // those with a rule
 	longest struct{ span, endless time.Duration }
 	text    string
@@ -116,7 +116,7 @@ func newEvents(list []event, loc *time.Location) (*events, error) {
 		return nil, errNoEvent
 	}
 	slices.SortFunc(e.spans, byStart)
-	e.runs = merged(e.spans)
+	e.fixed = merged(e.spans)
 	e.text = writeICS(e.list)
 	if len(e.text) > maxNormal {
 		return nil, fmt.Errorf("holds %d bytes of dates and names, at most %d are kept: drop the events that are over", len(e.text), maxNormal)
@@ -261,9 +261,9 @@ func (e *events) scan(t, from, to time.Time) (p phase, whole bool) {
 // runsBetween are the merged runs that touch [from, to], the last one before
 // and the first one after.
 func (e *events) runsBetween(from, to time.Time) []occurrence {
-	first := sort.Search(len(e.runs), func(i int) bool { return !e.runs[i].end.Before(from) })
-	end := sort.Search(len(e.runs), func(i int) bool { return e.runs[i].start.After(to) })
-	fixed := e.runs[max(first-1, 0):min(end+1, len(e.runs))]
+	first := sort.Search(len(e.fixed), func(i int) bool { return !e.fixed[i].end.Before(from) })
+	end := sort.Search(len(e.fixed), func(i int) bool { return e.fixed[i].start.After(to) })
+	fixed := e.fixed[max(first-1, 0):min(end+1, len(e.fixed))]
 	if len(e.endless) == 0 {
 		return fixed
 	}
@@ -320,7 +320,7 @@ func (w Window) LastEnd() time.Time {
 	if !ok || len(e.endless) > 0 {
 		return time.Time{}
 	}
-	return e.runs[len(e.runs)-1].end.In(e.loc)
+	return e.fixed[len(e.fixed)-1].end.In(e.loc)
 }
 
 // Event names the event of a calendar that is in force at t; empty when none

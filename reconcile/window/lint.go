@@ -11,7 +11,7 @@ const starBit = 1 << 63
 // and the day of the week. Cron then fires on days that match either.
 func (w Window) EitherDay() bool {
 	r, ok := w.when.(*recurring)
-	return ok && r.schedule.Dom&starBit == 0 && r.schedule.Dow&starBit == 0
+	return ok && !r.ticks.both
 }
 
 // Starts lists the next n instants, at or after from, at which the window
@@ -50,13 +50,16 @@ type Shift struct {
 // or comes twice. A schedule for every hour has none: it names no time.
 func (w Window) Shifts(from, to time.Time) []Shift {
 	r, ok := w.when.(*recurring)
-	if !ok || r.schedule.Hour&starBit != 0 {
+	if !ok || r.ticks.everyHour {
 		return nil
 	}
 	var list []Shift
 	c := clock{loc: r.loc}
 	last := wallTime(to, r.loc).Add(slack)
-	for t := r.schedule.Next(wallTime(from, r.loc).Add(-slack)); !t.IsZero() && t.Before(last); t = r.schedule.Next(t) {
+	for t := range r.ticks.after(wallTime(from, r.loc).Add(-slack)) {
+		if !t.Before(last) {
+			break
+		}
 		p := c.instant(t)
 		if p.kind == unique || p.at.Before(from) || !p.at.Before(to) {
 			continue

@@ -19,6 +19,8 @@ const (
 	// maxRuleSteps bounds how many days, weeks, months and years the rules of one
 	// calendar are followed through when it is read.
 	maxRuleSteps = 50_000
+	// stepsOfYearly is what it costs to find the days of a rule without end.
+	stepsOfYearly = 200
 	// yearsOfRule is how long a yearly rule that ends may go on, and
 	// yearsOfOften one that repeats more often.
 	yearsOfRule, yearsOfOften = 100, 10
@@ -137,11 +139,10 @@ func (rr *ruleReader) repeat(o *rrule.ROption, first time.Time) (*yearly, error)
 	if r := rr.byText[text]; r != nil {
 		return r, nil
 	}
-	rr.steps += 14
-	if rr.steps > maxRuleSteps {
+	r := &yearly{text: text, interval: o.Interval, days: map[yearKind][]int{}}
+	if rr.steps += stepsOfYearly; rr.steps > maxRuleSteps {
 		return nil, errors.New("is one of too many to follow: write the dates")
 	}
-	r := &yearly{text: text, interval: o.Interval, days: map[yearKind][]int{}}
 	const anyYear, cycle = 2000, 28 // every kind of year comes once in 28
 	comes := false
 	for year := anyYear; year < anyYear+cycle; year++ {
@@ -149,11 +150,7 @@ func (rr *ruleReader) repeat(o *rrule.ROption, first time.Time) (*yearly, error)
 		if _, ok := r.days[kind]; ok {
 			continue
 		}
-		one := full
-		one.Interval = 1
-		one.Dtstart = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
-		one.Until = time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC)
-		list, err := times(one)
+		list, err := within(full, year)
 		if err != nil {
 			return nil, err
 		}
@@ -168,6 +165,26 @@ func (rr *ruleReader) repeat(o *rrule.ROption, first time.Time) (*yearly, error)
 	}
 	rr.byText[text] = r
 	return r, nil
+}
+
+// within lists the days of one year that a yearly rule matches.
+func within(o rrule.ROption, year int) ([]time.Time, error) {
+	first, last := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC)
+	if isDate(o) {
+		at := time.Date(year, time.Month(o.Bymonth[0]), o.Bymonthday[0], 0, 0, 0, 0, time.UTC)
+		if at.Day() != o.Bymonthday[0] {
+			return nil, nil // 30 February
+		}
+		return []time.Time{at}, nil
+	}
+	o.Interval, o.Dtstart, o.Until = 1, first, last
+	return times(o)
+}
+
+// isDate reports whether a yearly rule names one date, as most do.
+func isDate(o rrule.ROption) bool {
+	return len(o.Bymonth) == 1 && len(o.Bymonthday) == 1 && o.Bymonth[0] >= 1 && o.Bymonth[0] <= 12 && o.Bymonthday[0] >= 1 && o.Bymonthday[0] <= 31 &&
+		len(o.Byweekday)+len(o.Byweekno)+len(o.Byyearday)+len(o.Bysetpos) == 0
 }
 
 // explicit says in the rule what it takes from the start of its event.

@@ -37,7 +37,7 @@ var spelledOut = map[string]string{
 }
 
 // parseSchedule reads a five-field cron expression that fires at some time.
-func parseSchedule(s string) (*cron.SpecSchedule, error) {
+func parseSchedule(s string) (*ticks, error) {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return nil, errors.New(`is required: five cron fields, such as "0 22 * * 1-5"`)
@@ -61,10 +61,11 @@ func parseSchedule(s string) (*cron.SpecSchedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if schedule.Next(anchor).IsZero() {
-		return nil, fmt.Errorf("%q never fires: no such date comes in five years", clip(s))
+	k := ticksOf(schedule)
+	for range k.after(anchor) {
+		return &k, nil
 	}
-	return schedule, nil
+	return nil, fmt.Errorf("%q never fires: no such date comes in five years", clip(s))
 }
 
 // anchor begins a span of years with leap days in it, on which schedules are

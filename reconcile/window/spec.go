@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/robfig/cron/v3"
 )
 
 // RecurringSpec is a recurring window as people write it. Every field is required.
@@ -60,14 +58,14 @@ func Recurring(spec RecurringSpec) (Window, error) {
 	duration, err := parseWindowDuration(spec.Duration)
 	check("duration", err)
 	if schedule != nil && duration > 0 {
-		if fault := fits(schedule, duration); fault.Message != "" {
+		if fault := fits(*schedule, duration); fault.Message != "" {
 			faults = append(faults, fault)
 		}
 	}
 	if len(faults) > 0 {
 		return Window{Name: spec.Name}, &SpecError{Name: spec.Name, Fields: faults}
 	}
-	return Window{Name: spec.Name, when: &recurring{spec: spec, schedule: schedule, loc: loc, duration: duration}}, nil
+	return Window{Name: spec.Name, when: &recurring{spec: spec, ticks: *schedule, loc: loc, duration: duration}}, nil
 }
 
 // OneOff is the window [start, end). The error is a *SpecError.
@@ -84,7 +82,7 @@ func OneOff(name string, start, end time.Time) (Window, error) {
 // recurring is a schedule in a zone. All of it but the memo is fixed when it is built.
 type recurring struct {
 	spec     RecurringSpec
-	schedule *cron.SpecSchedule // matched on a UTC timeline that stands for the wall clock
+	ticks    ticks // on a UTC timeline that stands for the wall clock
 	loc      *time.Location
 	duration time.Duration
 	memo     memo

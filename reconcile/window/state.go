@@ -21,7 +21,7 @@ type State struct {
 	// closes it.
 	Close time.Time
 	// NextOpen is the next opening after now, or after Close when open. Zero
-	// when none comes within five years, or freezes cover the next 64.
+	// when none comes within five years, or freezes cover the next 256.
 	NextOpen time.Time
 	// ValidUntil is when Open or Frozen changes. Zero is never.
 	ValidUntil time.Time
@@ -85,31 +85,6 @@ func (s State) reasonOf(w *Window) string {
 		}
 	}
 	return ""
-}
-
-// nextOpen is the first instant at or after t at which the calendar is open,
-// and the window that opens it. It goes from opening to opening and past each
-// freeze that covers one, without the cost of merging what it skips.
-func (c Calendar) nextOpen(t time.Time) (time.Time, *Window) {
-	if c.unreadable() != nil {
-		return time.Time{}, nil
-	}
-	allows, freezes := union{allows: c.Allows}, union{freezes: c.Freezes}
-	for range maxFrozen {
-		allow := allows.openAt(t)
-		opener := allow.first
-		if !allow.open && !c.Always {
-			if t, opener = allows.nextAfter(t); opener == nil {
-				break
-			}
-		}
-		freeze := freezes.openAt(t)
-		if !freeze.open {
-			return t, opener
-		}
-		t = freeze.end
-	}
-	return time.Time{}, nil
 }
 
 // earlier of two instants, where zero is never.

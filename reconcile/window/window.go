@@ -17,6 +17,7 @@
 package window
 
 import (
+	"iter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,6 +37,8 @@ type Window struct {
 // timing is when one window is open, without regard to nodes or freezes.
 type timing interface {
 	phase(t time.Time) phase
+	// runs yields the merged runs that end after the given instant.
+	runs(from time.Time) iter.Seq[occurrence]
 	// zone is where its times are printed.
 	zone() *time.Location
 	length() time.Duration
