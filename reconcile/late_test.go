@@ -117,6 +117,7 @@ func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
 	for result, soon := range map[rollout.AttemptResult]bool{rollout.Refused: true, rollout.Gone: true, rollout.Sent: false} {
 		e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: result, obs: observe(t, governed)}
 		e.obs.Pods[0].Hash = "older"
+		e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
 		r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return open }})
 		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
 		if err != nil {

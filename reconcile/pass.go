@@ -34,6 +34,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("observe: %w", err)
 	}
+	obs.Supposed = false
 	plan, now, err := r.decide(ctx, &obs)
 	if err != nil {
 		return Report{Observation: obs}, fmt.Errorf("plan: %w", err)
@@ -43,6 +44,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	if err != nil {
 		return report, fmt.Errorf("record intent: %w", err)
 	}
+	r.ask(ctx, plan)
 	r.act(ctx, &report)
 	err = r.settle(ctx, &report)
 	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(report.Attempts, now))
@@ -65,6 +67,27 @@ func nextLook(attempts []rollout.Attempt, now time.Time) time.Time {
 	return time.Time{}
 }
 
+// Inquire begins to find out what the next pass will have to know. It changes
+// nothing.
+func (r *Reconciler) Inquire(ctx context.Context, src Source) error {
+	obs, err := r.Observe(ctx, src)
+	if err != nil {
+		return fmt.Errorf("observe: %w", err)
+	}
+	plan, err := New(obs, r.opts.Now())
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	r.ask(ctx, plan)
+	return nil
+}
+
+func (r *Reconciler) ask(ctx context.Context, plan Plan) {
+	if r.opts.Asker != nil && len(plan.Rollout.Questions) > 0 {
+		r.opts.Asker.Ask(ctx, plan.Rollout.Questions)
+	}
+}
+
 // Observe does every read of a pass. A command that only shows what would be
 // done observes and plans, and stops there.
 func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, error) {
@@ -80,6 +103,9 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	}
 	if err != nil {
 		return Observation{}, err
+	}
+	if obs.Supposed = r.opts.Asker == nil; !obs.Supposed {
+		obs.Answers = r.opts.Asker.Answers()
 	}
 	obs.Nodes, obs.DaemonSets, obs.Pods = r.opts.Cluster.Snapshot() // last: it takes no time
 	return obs, nil

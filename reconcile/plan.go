@@ -32,6 +32,9 @@ type Observation struct {
 	DaemonSets []health.DaemonSet
 	Pods       []health.Pod
 
+	Answers  rollout.Answers
+	Supposed bool // see [rollout.Observed]
+
 	AllowPrune bool
 	// ClockProblem says why this machine's clock is not to be trusted; empty
 	// when nothing is known against it.
@@ -77,6 +80,8 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Commit:     obs.commit().Hash,
 
 		ClockProblem: obs.ClockProblem,
+		Answers:      obs.Answers,
+		Supposed:     obs.Supposed,
 	}, obs.Policies.Upgrades, now)
 	// Only now: a ledger that knows who governs is not taken for one that was lost.
 	plan.Rollout.Ledger = plan.Rollout.Ledger.Govern(obs.Policies, liveDaemonSets(obs)...)

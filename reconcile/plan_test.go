@@ -225,7 +225,7 @@ func observe(t *testing.T, documents string) Observation {
 	fleet := fleetOf(t, documents)
 	long := shut.Add(-24 * time.Hour)
 	return Observation{
-		Instance: us, Fleet: fleet, Policies: fleet.Policies,
+		Instance: us, Fleet: fleet, Policies: fleet.Policies, Supposed: true,
 		Nodes: []health.Node{{Name: "n1", Ready: true}},
 		DaemonSets: []health.DaemonSet{{
 			Name: agents, UID: "ds", Revision: "live", RevisionObserved: true, OnDelete: true, Template: &corev1.PodSpec{},

@@ -29,6 +29,16 @@ type Cluster interface {
 	Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt
 }
 
+// Asker finds out what a plan has to know and the cluster's watches do not tell.
+// What it has found out counts from the next pass on, so no pass waits for it.
+type Asker interface {
+	// Ask begins to find out about questions and returns at once. All asking
+	// ends with ctx.
+	Ask(ctx context.Context, questions []rollout.Question)
+	// Answers are those so far.
+	Answers() rollout.Answers
+}
+
 // Store keeps an instance's state. Save answers an error if somebody else has
 // written since the last Load or Save, and writes only what has changed.
 type Store interface {
@@ -49,6 +59,10 @@ type Options struct {
 	Instance inventory.Instance
 	Cluster  Cluster
 	Store    Store
+	// Asker answers the questions of plans. Without one a pass evicts nothing
+	// that depends on an answer, and Observe supposes that nothing speaks
+	// against an eviction but what is on record.
+	Asker Asker
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
 	// Now is the clock.

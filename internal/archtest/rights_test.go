@@ -34,6 +34,14 @@ func TestInstalledAgentMayReadDisruptionBudgets(t *testing.T) {
 	}
 }
 
+// A dry run of a new revision's pod takes the right to create pods.
+func TestInstalledAgentMayAskForAdmission(t *testing.T) {
+	rules := rulesOf(t, read(t, "examples/install/rbac.yaml"))
+	if slices.Contains(missingVerbs(rules, "", "pods", "any"), "create") {
+		t.Error("examples/install/rbac.yaml allows no create of pods")
+	}
+}
+
 func TestRightsRuleFails(t *testing.T) {
 	fleet := []file{
 		{"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},

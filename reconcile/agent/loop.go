@@ -39,6 +39,8 @@ func (a *Agent) follow(ctx context.Context) error {
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
 	}
 	states := stateStore{store.New(a.clientset, a.instance())}
+	asker := NewAsker(c, a.cfg.Now)
+	defer asker.Wait()
 	foreign := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { poller.run(ctx, updates); return nil })
@@ -49,7 +51,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states))
+		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states, asker))
 		return nil
 	})
 	return group.Wait()
@@ -68,11 +70,12 @@ func (a *Agent) clusterOptions() cluster.Options {
 	}
 }
 
-func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store) *reconcile.Reconciler {
+func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker reconcile.Asker) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.Options{
 		Instance:   a.instance(),
 		Cluster:    c,
 		Store:      states,
+		Asker:      asker,
 		AllowPrune: a.cfg.AllowPrune,
 		Now:        a.cfg.Now,
 		Clock:      a.clock.Asking(a.clientset),
@@ -82,10 +85,11 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store) *reconcil
 
 // triggers are what gives a reason for a pass, beside the clock.
 type triggers struct {
-	updates <-chan update   // Git moved, or cannot be read
-	changed <-chan struct{} // the cluster moved
-	foreign <-chan struct{} // somebody else wrote the state
-	clock   <-chan struct{} // the clock is in doubt, or no more
+	updates  <-chan update   // Git moved, or cannot be read
+	changed  <-chan struct{} // the cluster moved
+	answered <-chan struct{} // a question of a plan has an answer
+	foreign  <-chan struct{} // somebody else wrote the state
+	clock    <-chan struct{} // the clock is in doubt, or no more
 }
 
 func signal(c chan<- struct{}) {
@@ -134,6 +138,7 @@ func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *re
 	case u := <-t.updates:
 		return a.accept(u)
 	case <-t.clock:
+	case <-t.answered:
 	case <-t.foreign:
 		r.Forget()
 	case <-t.changed:

@@ -40,11 +40,11 @@ type label struct{ key, value, reason string }
 // NewPlacer parses the DaemonSet's template once for many nodes.
 func NewPlacer(d DaemonSet) Placer {
 	if d.Template == nil {
-		return Placer{tolerations: addedTolerations(false)}
+		return Placer{tolerations: AddedTolerations(false)}
 	}
 	p := Placer{
 		nodeName:    d.Template.NodeName,
-		tolerations: append(addedTolerations(d.Template.HostNetwork), d.Template.Tolerations...),
+		tolerations: append(AddedTolerations(d.Template.HostNetwork), d.Template.Tolerations...),
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Template.NodeSelector)) {
 		p.selector = append(p.selector, label{
@@ -122,8 +122,9 @@ func tolerates(tol *corev1.Toleration, t *corev1.Taint) bool {
 	}
 }
 
-// addedTolerations are those that the DaemonSet controller gives every pod.
-func addedTolerations(hostNetwork bool) []corev1.Toleration {
+// AddedTolerations are those that the DaemonSet controller gives every pod, with
+// one more on the host's network.
+func AddedTolerations(hostNetwork bool) []corev1.Toleration {
 	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 	}

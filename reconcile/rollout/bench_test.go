@@ -21,7 +21,7 @@ import (
 func fleetOf(nodes, sets, perPolicy int, outdated func(node int) bool) (Observed, []policy.UpgradePolicy, time.Time) {
 	now := time.Date(2026, 3, 2, 23, 0, 0, 0, time.UTC)
 	night := must(window.Recurring(window.RecurringSpec{Name: "night", TimeZone: "Europe/Berlin", Schedule: "0 22 * * *", Duration: "6h"}))
-	obs := Observed{Ledger: Ledger{Governed: map[string]Governance{}}}
+	obs := Observed{Supposed: true, Ledger: Ledger{Governed: map[string]Governance{}}}
 	var policies []policy.UpgradePolicy
 	for s := range sets {
 		name := nameOf(fmt.Sprintf("agent-%02d", s))

@@ -104,6 +104,7 @@ func formatPlan(p Plan, s *scene) string {
 	for _, p := range p.Ledger.Proceeds {
 		fmt.Fprintf(&b, "proceed %s until %s\n", p.Policy, s.relative(p.Until))
 	}
+	b.WriteString(s.formatAsking(p))
 	for _, p := range p.Policies {
 		b.WriteString(formatStatus(p, s))
 	}

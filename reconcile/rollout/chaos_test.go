@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -54,19 +55,22 @@ var accidents = []string{"none", "none", "none", "none", "dies before recording"
 
 type chaos struct {
 	*world
-	policies []policy.UpgradePolicy
-	ledger   Ledger
-	last     Plan
-	seen     Observed // and when, for a view that lags
-	seenAt   time.Time
-	clock    string            // what is wrong with it
-	touched  map[visitKey]bool // evicted on, and not in service since
-	trace    []string          // every pass
+	policies  []policy.UpgradePolicy
+	ledger    Ledger
+	last      Plan
+	seen      Observed // and when, for a view that lags
+	seenAt    time.Time
+	clock     string // what is wrong with it
+	recovered bool
+	asks      bool // and is answered, at times with a no
+	answers   Answers
+	touched   map[visitKey]bool // evicted on, and not in service since
+	trace     []string          // every pass
 }
 
 func newChaos(t *rapid.T) *chaos {
 	start := time.Date(2026, 3, 2, 20, 0, 0, 0, time.UTC)
-	c := &chaos{world: newWorld(start, rapid.IntRange(1, 6).Draw(t, "nodes"), 3), touched: map[visitKey]bool{}}
+	c := &chaos{world: newWorld(start, rapid.IntRange(1, 6).Draw(t, "nodes"), 3), touched: map[visitKey]bool{}, asks: rapid.Bool().Draw(t, "asks"), answers: Answers{}}
 	nightly := must(window.Recurring(window.RecurringSpec{Name: "night", TimeZone: "UTC", Schedule: "0 22 * * *", Duration: "3h"}))
 	gpu := must(window.Recurring(window.RecurringSpec{Name: "gpu", TimeZone: "UTC", Schedule: "0 10 * * *", Duration: "2h"}))
 	gpu.Selector = labels.SelectorFromSet(labels.Set{"gpu": "true"})
@@ -170,6 +174,7 @@ func (c *chaos) disturb(t *rapid.T) {
 // recover ends the trouble: everything is up, and good templates are applied.
 func (c *chaos) recover() {
 	c.clock = ""
+	c.recovered = true
 	for i, n := range c.sortedNodes() {
 		n.zone = (i + 1) % 3 // the first wave has a node
 		n.hold, n.taint, n.gpu = false, false, true
@@ -196,15 +201,16 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 		c.touched = map[visitKey]bool{}
 	}
 	obs := c.observe(c.ledger)
-	obs.ClockProblem = c.clock
+	obs.ClockProblem, obs.Supposed, obs.Answers = c.clock, !c.asks, maps.Clone(c.answers)
 	if accident == "stale view" && c.now.Sub(c.seenAt) < doubt/2 {
 		obs = c.seen
-		obs.Ledger, obs.ClockProblem = c.ledger, c.clock
+		obs.Ledger, obs.ClockProblem, obs.Answers = c.ledger, c.clock, maps.Clone(c.answers)
 	} else {
 		c.seen, c.seenAt = obs, c.now
 	}
 	plan := New(obs, c.policies, c.now)
 	c.last = plan
+	c.answer(t, plan.Questions, accident)
 	c.trace = append(c.trace, fmt.Sprintf("%s %s\n%s", c.now.Format(time.RFC3339Nano), accident, formatPlan(plan, &scene{now: c.now, policies: c.policies, finished: len(obs.Ledger.Finished)})))
 	checkInvariants(t, obs, c.policies, c.now, plan)
 	if len(c.trace)%3 == 0 {
@@ -248,6 +254,25 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 	}
 }
 
+// answer answers the questions of a plan, unless the agent dies first.
+func (c *chaos) answer(t *rapid.T, questions []Question, accident string) {
+	if strings.HasPrefix(accident, "dies") {
+		c.answers = Answers{}
+		return
+	}
+	for _, q := range questions {
+		replies := []Reply{Yes}
+		if !c.recovered {
+			replies = []Reply{Yes, Yes, No, Unknown}
+		}
+		a := Answer{Reply: rapid.SampledFrom(replies).Draw(t, "reply"), At: c.now, Message: "so it is"}
+		if a.Reply != Yes {
+			a.Misses = c.answers[q].Misses + 1
+		}
+		c.answers[q] = a
+	}
+}
+
 func (c *chaos) daemonSets(policy string) []types.NamespacedName {
 	for _, p := range c.policies {
 		if p.Name == policy {
@@ -274,6 +299,9 @@ func (c *chaos) noteService() {
 // sleep lets time pass until the plan says or something happens. It says
 // whether anything ever does.
 func (c *chaos) sleep(long bool) bool {
+	if len(c.last.Questions) > 0 {
+		return true // the answers are there at once
+	}
 	a := alarm{now: c.now}
 	a.at(c.last.NextLook)
 	a.at(c.next())

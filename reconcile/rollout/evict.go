@@ -12,8 +12,9 @@ func (t *tour) evictions(owners map[string]*Visit) {
 	queue := t.newQueue(t.candidates(owners), domains)
 	for !queue.empty() {
 		s := queue.next(slots.free())
-		if unproven := t.unproven(s); unproven != "" {
-			s.hold = hold{action: Hold, reason: BudgetSpent, message: unproven}
+		s.hold = t.stillRejected(s)
+		if s.hold.reason == "" {
+			s.hold = t.heldByTrials(s)
 		}
 		if s.hold.reason == "" {
 			s.hold = slots.hold(s)
@@ -22,14 +23,25 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			s.hold = domains.hold(s)
 		}
 		if s.hold.reason == "" {
+			s.hold = t.check(s)
+		}
+		if s.hold.reason == "" {
 			slots.take(s)
 			domains.take(s)
 			t.evict(s)
 			owners[s.node.Name] = s.visit
-			s.hold = hold{action: Evict, reason: Start}
+			s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
 		}
 		t.decide(s)
 	}
+}
+
+// heldByTrials keeps a node from a revision that enough others try.
+func (t *tour) heldByTrials(s *stop) hold {
+	if unproven := t.unproven(s); unproven != "" {
+		return hold{action: Hold, reason: BudgetSpent, message: unproven}
+	}
+	return hold{}
 }
 
 // candidates are the places of the stops that nothing holds but perhaps the

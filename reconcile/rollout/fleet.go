@@ -28,6 +28,8 @@ type fleet struct {
 	next  []int32 // by pod: the same for the next pod of the pair
 
 	outdated []int // by set: its pods of another revision
+
+	inquiry *inquiry
 }
 
 // daemonSet is one that exists, with what all its nodes share.
@@ -36,6 +38,8 @@ type daemonSet struct {
 	key      string
 	placer   health.Placer
 	unproven sentence
+	admitted bool     // a pod of the revision exists
+	question Question // about its admission; zero while it was not asked
 }
 
 // trusted says that the revision is of the newest template in Git.
@@ -101,7 +105,9 @@ func (f *fleet) indexPods() {
 		}
 		pair := node*len(f.sets) + set
 		f.next[i], f.first[pair] = f.first[pair], int32(i+1)
-		f.outdated[set] += one(p.Hash != f.sets[set].Revision)
+		d := f.sets[set]
+		f.outdated[set] += one(p.Hash != d.Revision)
+		d.admitted = d.admitted || (p.Hash == d.Revision && p.Hash != "")
 	}
 }
 

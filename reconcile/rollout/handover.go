@@ -43,6 +43,7 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 	}
 	b.keepFailures(f, policyOf)
 	b.keepRefusals(f, policyOf)
+	b.keepObjections(f, policies)
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
 	b.keepProceeds(names, f.now, a)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
@@ -33,6 +34,12 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.durable(t, p)
 	c.waves(t, p)
 	c.topology(t, p)
+	c.checkAsked(t, p)
+}
+
+// runs says that a pod of a revision exists.
+func (c *check) runs(owner types.UID, revision string) bool {
+	return slices.ContainsFunc(c.obs.Pods, func(p health.Pod) bool { return p.Owner == owner && p.Hash == revision })
 }
 
 type check struct {

@@ -20,14 +20,15 @@ import (
 // DaemonSets are written "namespace/name". All lists are sorted, so that equal
 // ledgers are equal bytes.
 type Ledger struct {
-	Visits   []Visit               `json:"visits,omitempty"`   // open ones, by policy and node
-	Failures []Failure             `json:"failures,omitempty"` // of revisions that are in force
-	Refusals []Refusal             `json:"refusals,omitempty"` // evictions that the API server refused
-	Pauses   []Pause               `json:"pauses,omitempty"`
-	Proceeds []Proceed             `json:"proceeds,omitempty"` // those that have not ended, by policy
-	Finished []Visit               `json:"finished,omitempty"` // the last ones, oldest first
-	Governed map[string]Governance `json:"governed,omitempty"` // by DaemonSet
-	Waves    []SettledWave         `json:"waves,omitempty"`    // by policy and wave
+	Visits     []Visit               `json:"visits,omitempty"`   // open ones, by policy and node
+	Failures   []Failure             `json:"failures,omitempty"` // of revisions that are in force
+	Refusals   []Refusal             `json:"refusals,omitempty"` // evictions that the API server refused
+	Pauses     []Pause               `json:"pauses,omitempty"`
+	Proceeds   []Proceed             `json:"proceeds,omitempty"`   // those that have not ended, by policy
+	Objections []Objection           `json:"objections,omitempty"` // what speaks against evictions
+	Finished   []Visit               `json:"finished,omitempty"`   // the last ones, oldest first
+	Governed   map[string]Governance `json:"governed,omitempty"`   // by DaemonSet
+	Waves      []SettledWave         `json:"waves,omitempty"`      // by policy and wave
 }
 
 // A Visit takes one node from outdated to settled, for all DaemonSets of a
@@ -223,6 +224,7 @@ func (l Ledger) clone() Ledger {
 	l.Refusals = slices.Clone(l.Refusals)
 	l.Pauses = slices.Clone(l.Pauses)
 	l.Proceeds = slices.Clone(l.Proceeds)
+	l.Objections = slices.Clone(l.Objections)
 	l.Finished = slices.Clone(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
 	l.Waves = slices.Clone(l.Waves)

@@ -41,6 +41,9 @@ import (
 //   - I11 No pod is evicted on a node in a wave while an earlier wave is not
 //     settled, or soaks, unless the node is down by our doing.
 //
+// What it has to know and was not told holds an eviction, and is a question of
+// the plan.
+//
 // Until one visit has settled on a revision, at most maxFailures + 1 nodes try
 // it, so that one that works nowhere breaks no more than it takes to halt.
 func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
@@ -48,6 +51,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	sortUnlessSorted(policies, func(a, b policy.UpgradePolicy) int { return strings.Compare(a.Name, b.Name) })
 
 	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
+	f.inquiry = newInquiry(obs, a)
 	b.handover(f, policies, a)
 	plan := Plan{Decisions: make([]Decision, 0, min(len(obs.Nodes)*len(policies), len(obs.Pods)))}
 	tours := make([]*tour, len(policies))
@@ -57,6 +61,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	}
 	for _, t := range tours {
 		t.judge()
+		t.hear()
 		t.restrain()
 	}
 	owners := b.owners(policies)
@@ -64,6 +69,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())
 	}
+	plan.Questions = f.inquiry.questions()
 	plan.Ledger, plan.NextLook = b.close(f, policies), a.next
 	return plan
 }

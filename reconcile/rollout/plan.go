@@ -33,6 +33,11 @@ type Observed struct {
 	// ClockProblem says why the clock is not to be trusted; empty when it is.
 	// Then no pod is evicted for a policy that has windows or freezes.
 	ClockProblem string
+
+	Answers Answers // to the questions of earlier plans
+	// Supposed says that every answer would be yes, unless an objection is on
+	// record. It is for those who look, and must not evict.
+	Supposed bool
 }
 
 // A Plan is what to do now, and what to remember.
@@ -43,6 +48,9 @@ type Plan struct {
 	Decisions []Decision
 	Policies  []PolicyStatus // by name
 	Ledger    Ledger         // to be recorded before anything is evicted
+	// Questions are what has to be known before the next evictions, sorted. They
+	// hold only what waits for them.
+	Questions []Question
 	// NextLook is the earliest instant at which time alone changes a decision;
 	// zero when it never does.
 	NextLook time.Time

@@ -48,6 +48,10 @@ const (
 	StuckTerminating Reason = "StuckTerminating"
 	// DisruptionBudget: the API server refused the eviction.
 	DisruptionBudget Reason = "DisruptionBudget"
+	// Checking: what has to be known first is being found out.
+	Checking Reason = "Checking"
+	// NotAdmitted: the API server would not admit the new pod.
+	NotAdmitted Reason = "NotAdmitted"
 	// Failed: the new pod did not settle.
 	Failed Reason = "Failed"
 	// Halted: more nodes have failed than the policy allows.
@@ -63,6 +67,6 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn,
-		RevisionNotObserved, StuckTerminating, DisruptionBudget, Failed, Halted, Paused, ClockUntrusted,
+		RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused, ClockUntrusted,
 	}
 }

@@ -38,7 +38,7 @@ type scene struct {
 func readScene(t *testing.T, text string) *scene {
 	t.Helper()
 	s := &scene{t: t, now: instant(t, "2026-03-02T22:00:00Z"), windows: map[string]window.Window{}}
-	s.observed.Commit = "c1"
+	s.observed.Commit, s.observed.Supposed = "c1", true
 	s.observed.Ledger.Governed = map[string]Governance{}
 	lines := strings.Split(text, "\n")
 	for pass := range 2 { // policies need windows and freezes, which may follow
@@ -119,6 +119,12 @@ func (s *scene) read(w []string) {
 		l.Proceeds = append(l.Proceeds, Proceed{Policy: w[1], Reason: "CVE", Since: since, Until: since.Add(age(s.t, w[3]))})
 	case "clock": // clock WHY
 		s.observed.ClockProblem = strings.Join(w[1:], " ")
+	case "asks":
+		s.observed.Supposed = false
+	case "answer":
+		s.readAnswer(w)
+	case "objection":
+		l.Objections = append(l.Objections, s.readObjection(w))
 	case "lost":
 		*l = Ledger{}
 	default:

@@ -84,6 +84,8 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 		obs: obs, policies: slices.Clone(policies), start: now, now: now,
 		visits: map[visitKey]*Planned{}, sets: map[types.NamespacedName]*health.DaemonSet{},
 	}
+	s.obs.Supposed = true
+	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(obs.Ledger.Objections), func(o Objection) bool { return o.Unknown })
 	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)
 	for i := range s.obs.DaemonSets {
 		d := &s.obs.DaemonSets[i]

@@ -2,14 +2,17 @@
 
 package rollout
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // status sums a tour up, after its evictions are decided.
 func (t *tour) status() PolicyStatus {
 	s := PolicyStatus{
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
-		Halted: t.halted != "", HaltMessage: t.halted, Estimate: t.estimate,
+		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), Estimate: t.estimate,
 		Paused: t.paused, Proceed: t.hours.proceed,
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
@@ -24,7 +27,7 @@ func (t *tour) status() PolicyStatus {
 		case stop.hold.reason.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
-		case stop.visit != nil && stop.hold.reason != Halted && stop.hold.reason != Paused:
+		case stop.visit != nil && !stop.hold.reason.stopsPolicy():
 			w.underWay++
 		default:
 			w.waiting++
@@ -46,6 +49,9 @@ func (r Reason) needsSomebody() bool {
 		return false
 	}
 }
+
+// stopsPolicy says that nothing of the policy goes on.
+func (r Reason) stopsPolicy() bool { return r == Halted || r == Paused || r == NotAdmitted }
 
 // never says why a policy does not get to its end, whatever the windows.
 func (t *tour) never(works []work, s PolicyStatus) string {

@@ -35,6 +35,7 @@ type tour struct {
 	outdated []int          // by place in sets: nodes that are on another revision
 	broken   []brokenNode   // seen in this pass
 	halted   string         // why; "" when it is not
+	rejected hold           // why the API server does not admit a pod; zero when it does, or nobody asked
 	trials   map[string]int // by DaemonSet: visits that try its revision and have not settled
 	amnesty  map[string]int // by DaemonSet: nodes whose failure is acknowledged
 

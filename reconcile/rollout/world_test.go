@@ -190,7 +190,7 @@ func (w *world) evict(d Decision) bool {
 }
 
 func (w *world) observe(ledger Ledger) Observed {
-	o := Observed{Ledger: ledger, Commit: "c"}
+	o := Observed{Ledger: ledger, Commit: "c", Supposed: true}
 	for _, n := range w.sortedNodes() {
 		node := health.Node{Name: n.name, Ready: !n.down, Since: n.since, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu), "zone": fmt.Sprint("z", n.zone)}}
 		if n.hold {

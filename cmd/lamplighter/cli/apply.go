@@ -112,6 +112,10 @@ const conflictHint = "hint: drop the field from Git, or take it with lamplighter
 
 // agree shows the plan and asks, unless --yes was given.
 func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src reconcile.Source) (bool, error) {
+	if err := c.reconciler.Inquire(ctx, src); err != nil {
+		return false, err
+	}
+	c.asker.Wait()
 	obs, err := c.reconciler.Observe(ctx, src)
 	if err != nil {
 		return false, err

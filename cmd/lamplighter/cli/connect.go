@@ -16,6 +16,7 @@ import (
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/reconcile/cluster"
+	"lamplighter.dev/reconcile/gate"
 )
 
 const (
@@ -33,6 +34,7 @@ type connection struct {
 	instance   inventory.Instance
 	cluster    *cluster.Cluster
 	reconciler *reconcile.Reconciler
+	asker      *gate.Asker // nil for those who only look
 }
 
 // connectOptions are what commands want of a connection.
@@ -40,7 +42,7 @@ type connectOptions struct {
 	forceConflicts bool
 	allowPrune     bool
 	thorough       bool // compare every object by a dry run
-	careful        bool // compare the clock before windows are believed
+	careful        bool // about to act: compare the clock, and find out what a plan has to know
 }
 
 // connect reads the cluster once and keeps watching until ctx is done.
@@ -79,6 +81,8 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	}
 	if o.careful {
 		options.Clock = clock.Asking(clientset)
+		c.asker = agent.NewAsker(c.cluster, now)
+		options.Asker = c.asker
 	}
 	c.reconciler = reconcile.NewReconciler(options)
 	return c, nil
