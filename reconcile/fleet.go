@@ -4,8 +4,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"time"
@@ -51,23 +49,38 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read renders the kustomize root at path in tree and reads the policy kinds
-// in it. The answer is a function of its arguments; now matters only to
-// findings such as a window that opens no more. A fleet with problems of level
-// error is refused whole, as an *InvalidError.
-func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.Time) (*Fleet, error) {
+// Examination is a fleet and everything that is wrong with it.
+type Examination struct {
+	// Objects are those for the cluster, Policies those of the policy kinds.
+	Objects, Policies []render.Object
+	// Set is usable only if no problem is an error.
+	Set      policy.Set
+	Problems []policy.Problem
+}
+
+// Examine renders the kustomize root at path in tree and reads the policy kinds
+// in it, and refuses nothing that renders. The answer is a function of its
+// arguments; now matters only to findings such as a window that opens no more.
+func Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Examination, error) {
 	out, err := render.Build(ctx, tree, path)
 	if err != nil {
-		return nil, err
+		return Examination{}, err
 	}
-	daemonSets, err := daemonSetsOf(out.Objects)
+	daemonSets, faults := daemonSetsOf(out.Objects)
+	set, problems := policy.Parse(Documents(tree, out.Policies), daemonSets, now)
+	return Examination{Objects: out.Objects, Policies: out.Policies, Set: set, Problems: append(faults, problems...)}, nil
+}
+
+// Read is [Examine] for a fleet that is to be used: one with problems of level
+// error is refused whole, as an *InvalidError.
+func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.Time) (*Fleet, error) {
+	seen, err := Examine(ctx, tree, path, now)
 	if err != nil {
 		return nil, err
 	}
-	policies, problems := policy.Parse(Documents(tree, out.Policies), daemonSets, now)
-	fleet := &Fleet{Commit: commit, Policies: policies}
+	fleet := &Fleet{Commit: commit, Policies: seen.Set}
 	invalid := &InvalidError{}
-	for _, p := range problems {
+	for _, p := range seen.Problems {
 		if p.Level == policy.Error {
 			invalid.Problems = append(invalid.Problems, p)
 		} else {
@@ -77,7 +90,7 @@ func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.
 	if len(invalid.Problems) > 0 {
 		return nil, invalid
 	}
-	for _, o := range out.Objects {
+	for _, o := range seen.Objects {
 		fleet.Objects = append(fleet.Objects, o.Unstructured)
 	}
 	return fleet, nil
@@ -106,22 +119,23 @@ func Documents(tree fs.FS, objects []render.Object) []policy.Document {
 
 var daemonSetKind = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 
-func daemonSetsOf(objects []render.Object) ([]policy.DaemonSet, error) {
-	var (
-		out  []policy.DaemonSet
-		errs []error
-	)
+// daemonSetsOf are the DaemonSets that a policy may name. What is wrong with
+// one keeps it out, and is an error.
+func daemonSetsOf(objects []render.Object) (out []policy.DaemonSet, faults []policy.Problem) {
 	for _, o := range objects {
 		if o.GroupVersionKind().GroupKind() != daemonSetKind {
 			continue
 		}
+		fault := policy.Problem{Level: policy.Error, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured))}
 		if o.GetNamespace() == "" {
-			errs = append(errs, fmt.Errorf("%s: metadata.namespace is missing: set it, or namespace: in the kustomization", where(o)))
+			fault.Field, fault.Message = "metadata.namespace", "is missing: set it, or namespace: in the kustomization"
+			faults = append(faults, fault)
 			continue
 		}
 		strategy, _, err := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type")
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: spec.updateStrategy.type: %w", where(o), err))
+			fault.Field, fault.Message = "spec.updateStrategy.type", err.Error()
+			faults = append(faults, fault)
 			continue
 		}
 		out = append(out, policy.DaemonSet{
@@ -132,14 +146,5 @@ func daemonSetsOf(objects []render.Object) ([]policy.DaemonSet, error) {
 			File:           o.File,
 		})
 	}
-	return out, errors.Join(errs...)
-}
-
-// where names an object with the file that defines it, if that is known.
-func where(o render.Object) string {
-	id := inventory.Format(inventory.IDOf(o.Unstructured))
-	if o.File == "" {
-		return id
-	}
-	return o.File + ": " + id
+	return out, faults
 }

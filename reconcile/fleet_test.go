@@ -79,7 +79,7 @@ spec: {timeZone: Europe/Atlantis, schedule: "0 22 * * *", duration: 1h}
 func TestDaemonSetWithoutNamespaceIsRefused(t *testing.T) {
 	text := strings.Replace(daemonSet, ", namespace: agents", "", 1)
 	_, err := Read(t.Context(), fstest.MapFS{"all.yaml": {Data: []byte(text)}}, ".", Commit{}, shut)
-	if err == nil || !strings.HasPrefix(err.Error(), "all.yaml: DaemonSet/") || !strings.Contains(err.Error(), ": metadata.namespace is missing: set it") {
+	if err == nil || !strings.HasPrefix(err.Error(), "all.yaml: DaemonSet/") || !strings.Contains(err.Error(), ": metadata.namespace: is missing: set it") {
 		t.Errorf("got %v, want it to name the file and ask for a namespace", err)
 	}
 }

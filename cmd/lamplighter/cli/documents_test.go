@@ -31,7 +31,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 	copyTree(t, filepath.Join(dir, "agents"), filepath.Join(dir, "path", "to", "fleet", "agents"))
 
 	ran := 0
-	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/reference/cli.md"} {
+	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/checks.md", "docs/reference/cli.md"} {
 		for _, line := range shellLines(t, page) {
 			if !strings.HasPrefix(line, "lamplighter ") || placeholder.MatchString(line) || strings.HasPrefix(line, "lamplighter agent") {
 				continue

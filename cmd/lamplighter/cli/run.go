@@ -99,6 +99,7 @@ new version inside the maintenance windows that the same repository lists.`,
 	g.register(root)
 	root.AddCommand(
 		newRenderCommand(g),
+		newCheckCommand(g),
 		newWindowsCommand(g),
 		newDiffCommand(g),
 		newApplyCommand(g),
