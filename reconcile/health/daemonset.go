@@ -22,6 +22,7 @@ type DaemonSet struct {
 	MinReadySeconds  int32
 	Template         *corev1.PodSpec // shared with the object; read only
 	Deleting         bool            // has a deletionTimestamp
+	Locks            []string        // the nodes that it is about to reboot, if it is kured's
 }
 
 // DaemonSetOf reads a DaemonSet object and the ControllerRevisions around it.
@@ -45,6 +46,7 @@ func DaemonSetOf(d *appsv1.DaemonSet, revisions []*appsv1.ControllerRevision) Da
 		MinReadySeconds:  d.Spec.MinReadySeconds,
 		Template:         &d.Spec.Template.Spec,
 		Deleting:         d.DeletionTimestamp != nil,
+		Locks:            locksOf(d.Annotations),
 	}
 }
 

@@ -21,6 +21,7 @@ type Node struct {
 	Unschedulable  bool      // cordoned
 	Deleting       bool      // has a deletionTimestamp
 	Hold           string    // the hold annotation's reason; "" when not held
+	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
 }
 
 // NodeOf reads a Node object. Labels and Taints are shared with it.
@@ -33,6 +34,7 @@ func NodeOf(n *corev1.Node) Node {
 		Unschedulable:  n.Spec.Unschedulable,
 		Deleting:       n.DeletionTimestamp != nil,
 		Hold:           holdOf(n.Annotations),
+		Maintenance:    maintenanceOf(n, Marks()),
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type != corev1.NodeReady {

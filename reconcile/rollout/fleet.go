@@ -27,6 +27,8 @@ type fleet struct {
 	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
 	next  []int32 // by pod: the same for the next pod of the pair
 
+	locked map[string]string // by node: what a DaemonSet says that it is about to do to it
+
 	outdated []int // by set: its pods of another revision
 
 	inquiry *inquiry
@@ -65,6 +67,14 @@ func newFleet(obs Observed, now time.Time) *fleet {
 	}
 	for i := range obs.DaemonSets {
 		d := &obs.DaemonSets[i]
+		for _, node := range d.Locks {
+			if f.locked == nil {
+				f.locked = map[string]string{}
+			}
+			if message := health.LockMessage(d); f.locked[node] == "" || message < f.locked[node] {
+				f.locked[node] = message
+			}
+		}
 		if !d.Deleting {
 			f.sets = append(f.sets, &daemonSet{DaemonSet: d, key: d.Name.String(), placer: health.NewPlacer(*d)})
 		}

@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -55,6 +56,8 @@ func (t *tour) heldBySomebody(s *stop) hold {
 		return hold{action: Hold, reason: DaemonSetHeld, message: "its update strategy is not OnDelete: the DaemonSet controller replaces its pods"}
 	case s.node.Deleting:
 		return hold{action: Hold, reason: NodeNotReady, message: "the node is being deleted"}
+	case t.maintenance(s.node) != "":
+		return hold{action: Hold, reason: NodeMaintenance, message: t.maintenance(s.node)}
 	case t.skipsCordoned(s.node):
 		return hold{action: Hold, reason: NodeCordoned, message: "somebody has cordoned the node"}
 	case t.paused != nil:
@@ -63,6 +66,11 @@ func (t *tour) heldBySomebody(s *stop) hold {
 		return hold{action: Hold, reason: Halted, message: t.halted}
 	}
 	return hold{}
+}
+
+// maintenance says who else is at work on a node; "" when nobody is.
+func (t *tour) maintenance(n *health.Node) string {
+	return cmp.Or(n.Maintenance, t.locked[n.Name])
 }
 
 // skipsCordoned says that the policy leaves the node to whoever cordoned it.

@@ -38,6 +38,8 @@ const (
 	DaemonSetHeld Reason = "DaemonSetHeld"
 	// NodeNotReady: the node is not Ready, or is being deleted.
 	NodeNotReady Reason = "NodeNotReady"
+	// NodeMaintenance: somebody else is at work on the node, or about to be.
+	NodeMaintenance Reason = "NodeMaintenance"
 	// NodeCordoned: somebody has cordoned the node.
 	NodeCordoned Reason = "NodeCordoned"
 	// WouldNotReturn: an evicted pod would not be created again on the node.
@@ -66,7 +68,8 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
-		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn,
-		RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused, ClockUntrusted,
+		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
+		WouldNotReturn, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused,
+		ClockUntrusted,
 	}
 }

@@ -235,7 +235,8 @@ func (s *scene) readSettled(w []string) SettledWave {
 }
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
-// [rolling] [deleting] [hold=WHY] [minready=60s] [select=LABEL=VALUE]".
+// [rolling] [deleting] [hold=WHY] [minready=60s] [locks=NODE]
+// [select=LABEL=VALUE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
 	d := health.DaemonSet{
@@ -259,6 +260,8 @@ func (s *scene) readDaemonSet(w []string) {
 			d.Hold = value
 		case "minready":
 			d.MinReadySeconds = int32(age(s.t, value) / time.Second)
+		case "locks":
+			d.Locks = append(d.Locks, value)
 		case "select":
 			d.Template.NodeSelector = labelSet(value)
 		default:
@@ -270,7 +273,7 @@ func (s *scene) readDaemonSet(w []string) {
 }
 
 // readNode reads "node NAME [DAEMONSET=POD+POD]... [notready=AGE] [ready=AGE]
-// [deleting] [cordoned] [hold=WHY] [taint=KEY:EFFECT]... [label=KEY=VALUE]...";
+// [deleting] [cordoned] [maintenance=WHO] [hold=WHY] [taint=KEY:EFFECT]... [label=KEY=VALUE]...";
 // see readPod.
 func (s *scene) readNode(w []string) {
 	s.t.Helper()
@@ -287,6 +290,8 @@ func (s *scene) readNode(w []string) {
 			}
 		case "deleting":
 			n.Deleting = true
+		case "maintenance":
+			n.Maintenance = value
 		case "cordoned":
 			n.Unschedulable = true
 			n.Taints = append(n.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})

@@ -43,7 +43,7 @@ func (t *tour) status() PolicyStatus {
 // needsSomebody says that time alone does not end a hold.
 func (r Reason) needsSomebody() bool {
 	switch r {
-	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeCordoned, WouldNotReturn, Failed, StuckTerminating:
+	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned, WouldNotReturn, Failed, StuckTerminating:
 		return true
 	default:
 		return false

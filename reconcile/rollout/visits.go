@@ -191,7 +191,7 @@ func (t *tour) conclude(s *stop) {
 // waitsForSomebody says that what comes next on a node is held by a person, or
 // refused by the API server while the node is up.
 func (t *tour) waitsForSomebody(s *stop) bool {
-	return s.node.Hold != "" || t.skipsCordoned(s.node) || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
+	return s.node.Hold != "" || t.maintenance(s.node) != "" || t.skipsCordoned(s.node) || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
 }
 
 // refusal is what the API server said to the eviction that comes next.

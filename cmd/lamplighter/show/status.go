@@ -177,7 +177,7 @@ func lamp(d rollout.Decision) string {
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed
-	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeCordoned, rollout.WouldNotReturn:
+	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeMaintenance, rollout.NodeCordoned, rollout.WouldNotReturn:
 		return lampAway
 	default:
 		return lampWaiting
