@@ -105,8 +105,9 @@ func formatPlan(p Plan, s *scene) string {
 		fmt.Fprintf(&b, "proceed %s until %s\n", p.Policy, s.relative(p.Until))
 	}
 	b.WriteString(s.formatAsking(p))
+	forecast := Simulate(s.observed, s.policies, s.now)
 	for _, p := range p.Policies {
-		b.WriteString(formatStatus(p, s))
+		b.WriteString(formatStatus(p, forecast.Of(p.Name), s))
 	}
 	if !p.NextLook.IsZero() {
 		fmt.Fprintf(&b, "look again %s\n", s.relative(p.NextLook))
@@ -114,17 +115,17 @@ func formatPlan(p Plan, s *scene) string {
 	return b.String()
 }
 
-func formatStatus(p PolicyStatus, s *scene) string {
+func formatStatus(p PolicyStatus, o Outlook, s *scene) string {
 	line := fmt.Sprintf("policy %s: %d of %d nodes remain, %d blocked, %d of %d out of service",
 		p.Name, p.Remaining, p.Nodes, p.Blocked, p.OutOfService, p.MaxUnavailable)
 	if p.Halted {
 		line += ", halted"
 	}
-	if !p.ETA.IsZero() {
-		line += ", done " + s.relative(p.ETA)
+	if p.Remaining > 0 && !o.Ends().IsZero() {
+		line += ", done " + s.relative(o.Ends())
 	}
-	if p.Never != "" {
-		line += ", never: " + p.Never
+	if o.Never != "" && o.Ends().IsZero() {
+		line += ", never: " + o.Never
 	}
 	line += "\n"
 	for _, w := range p.Waves {

@@ -80,7 +80,15 @@ func (r Rules) template(c Change, now time.Time) Verdict {
 		}
 		governed = true
 	}
-	if !governed || (c.Kind == TemplateChange && p.Templates == policy.Immediately) {
+	if !governed {
+		return Verdict{Allowed: true}
+	}
+	return r.templateOf(p, c.Kind, now)
+}
+
+// templateOf is what the governing policy says of a changed template.
+func (r Rules) templateOf(p policy.UpgradePolicy, kind ChangeKind, now time.Time) Verdict {
+	if kind == TemplateChange && p.Templates == policy.Immediately {
 		return Verdict{Allowed: true}
 	}
 	for _, pause := range r.Ledger.Pauses {

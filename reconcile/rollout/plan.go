@@ -111,8 +111,7 @@ type PolicyStatus struct {
 	Proceed        *Proceed // in force; nil when none is
 
 	Estimate time.Duration // of one visit
-	ETA      time.Time     // when the last node that is not blocked is settled; zero when none remains
-	Never    string        // why there is no ETA; "" when there is one or none is needed
+	Never    string        // why it does not get to its end, whatever the windows; "" when it may
 }
 
 // Counts is one DaemonSet over its nodes, counted from pods.

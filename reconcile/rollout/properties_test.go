@@ -48,7 +48,7 @@ func timeless(p Plan, now, later time.Time) Plan {
 	}
 	p.Policies = slices.Clone(p.Policies)
 	for i := range p.Policies {
-		p.Policies[i].ETA, p.Policies[i].Never = time.Time{}, ""
+		p.Policies[i].Never = ""
 	}
 	p.NextLook = time.Time{}
 	return p

@@ -3,7 +3,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,44 +17,23 @@ import (
 )
 
 const (
-	// horizon is how far a simulation looks ahead.
-	horizon = 2 * 365 * 24 * time.Hour
-	// simulatedPasses bounds a simulation. What is left then is estimated.
-	simulatedPasses = 3000
+	// effort bounds a simulation, counted in nodes looked at; what is left then
+	// is estimated. Every fleet is worth fullPasses looks at all its nodes.
+	effort, passEffort, fullPasses = 300_000, 100, 20
+	// patience is how many passes in a row may come to nothing, window after
+	// window, until nothing more is expected.
+	patience = 200
 )
-
-// A Forecast is what the planner would do if every visit took as long as the
-// estimate says and nothing else happened to the cluster.
-type Forecast struct {
-	Visits   []Planned // by start, policy and node
-	Policies []Outlook // by name
-}
-
-// Planned is one visit to come, or one that is open already.
-type Planned struct {
-	Policy     string
-	Node       string
-	DaemonSets []types.NamespacedName // in the order of their evictions
-	Start      time.Time
-	End        time.Time // zero when it does not end by itself
-}
-
-// Outlook is how one policy ends.
-type Outlook struct {
-	Name      string
-	Remaining int       // nodes that are never settled: blocked, or beyond the horizon
-	Done      time.Time // when the last of the others is; zero when none is to be
-	Never     string    // why nodes remain
-	Rough     bool      // Done is estimated: the rollout is too long to be simulated
-}
 
 // Simulate runs the planner on a simulated clock. Pods that are on their way
 // settle as if they had been evicted now; what has failed, is held or is not
-// Ready stays so. A template that waits for a window is taken to be applied.
-// It costs one plan for each instant at which a pod is evicted or settles.
+// Ready stays so. A template that waits for a window is applied when it opens.
+// It costs one plan for each instant at which a pod is evicted or settles; of
+// very long rollouts the end is estimated.
 func Simulate(obs Observed, policies []policy.UpgradePolicy, now time.Time) Forecast {
 	s := newSimulation(obs, policies, now)
-	for range simulatedPasses {
+	most := max(effort, fullPasses*len(s.last.Decisions))
+	for spent := 0; spent < most; spent += passEffort + len(s.last.Decisions) {
 		s.pass()
 		if !s.advance() {
 			return s.forecast(false)
@@ -66,6 +44,7 @@ func Simulate(obs Observed, policies []policy.UpgradePolicy, now time.Time) Fore
 
 type simulation struct {
 	obs      Observed
+	before   Ledger // as it was found
 	policies []policy.UpgradePolicy
 	start    time.Time
 	now      time.Time
@@ -77,24 +56,34 @@ type simulation struct {
 	due      map[visitKey]int // outdated pods that were not evicted yet
 	arrival  time.Time        // when the first of the pods settles that this pass made
 	made     int
+	idle     int                     // passes since something last happened
+	nodes    map[string]*health.Node // all of them, by name
+	placers  map[types.UID]*health.Placer
+	tooLate  map[string]bool      // policies of which a visit did not fit into what was left of a window
+	work     map[string]int       // by policy: nodes that remain and wait for nobody
+	done     map[string]time.Time // by policy: when there last were fewer of them
 }
 
 func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time) *simulation {
 	s := &simulation{
-		obs: obs, policies: slices.Clone(policies), start: now, now: now,
+		obs: obs, before: obs.Ledger, policies: slices.Clone(policies), start: now, now: now,
 		visits: map[visitKey]*Planned{}, sets: map[types.NamespacedName]*health.DaemonSet{},
+		nodes: make(map[string]*health.Node, len(obs.Nodes)), placers: map[types.UID]*health.Placer{}, tooLate: map[string]bool{},
+		work: map[string]int{}, done: map[string]time.Time{},
+	}
+	for i := range obs.Nodes {
+		s.nodes[obs.Nodes[i].Name] = &obs.Nodes[i]
 	}
 	s.obs.Supposed = true
-	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(obs.Ledger.Objections), func(o Objection) bool { return o.Unknown })
 	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)
 	for i := range s.obs.DaemonSets {
 		d := &s.obs.DaemonSets[i]
-		if d.TemplatePending {
-			d.Revision = "next"
-		}
-		d.TemplatePending, d.RevisionObserved = false, true
+		d.RevisionObserved = true
 		s.sets[d.Name] = d
+		placer := health.NewPlacer(*d)
+		s.placers[d.UID] = &placer
 	}
+	s.applyTemplates()
 	s.last = New(s.obs, s.policies, now)
 	for i := range s.policies {
 		for _, status := range s.last.Policies {
@@ -104,6 +93,8 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 		}
 	}
 	s.obs.Ledger.Waves = s.last.Ledger.Waves
+	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(s.last.Ledger.Objections), func(o Objection) bool { return o.Unknown })
+	s.obs.Answers = Answers{} // those that came are in the ledger, the others will come
 	s.countDue()
 	s.reduce()
 	return s
@@ -119,6 +110,22 @@ func inNodes(p policy.UpgradePolicy, s PolicyStatus) policy.UpgradePolicy {
 	return p
 }
 
+// applyTemplates applies the templates that wait and need not any more.
+func (s *simulation) applyTemplates() (applied bool) {
+	rules := Rules{Ledger: s.obs.Ledger, ClockProblem: s.obs.ClockProblem}
+	for _, p := range s.policies {
+		for _, name := range p.DaemonSets {
+			if d := s.sets[name]; d != nil && d.TemplatePending && rules.templateOf(p, TemplateChange, s.now).Allowed {
+				d.TemplatePending, d.Revision, applied = false, simulatedRevision, true
+			}
+		}
+	}
+	return applied
+}
+
+// simulatedRevision is that of a template which is not applied yet.
+const simulatedRevision = "next"
+
 func (s *simulation) countDue() {
 	policyOf, revisionOf := map[types.UID]string{}, map[types.UID]string{}
 	for _, p := range s.policies {
@@ -130,10 +137,17 @@ func (s *simulation) countDue() {
 	}
 	s.due = map[visitKey]int{}
 	for i := range s.obs.Pods {
-		if p := &s.obs.Pods[i]; p.Hash != revisionOf[p.Owner] {
+		p := &s.obs.Pods[i]
+		if p.Hash != revisionOf[p.Owner] && s.returns(p) {
 			s.due[visitKey{policyOf[p.Owner], p.Node}]++
 		}
 	}
+}
+
+// returns says that a pod would be created again, so that it is evicted some day.
+func (s *simulation) returns(p *health.Pod) bool {
+	node, placer := s.nodes[p.Node], s.placers[p.Owner]
+	return node != nil && placer != nil && placer.On(node).ShouldRun
 }
 
 // reduce leaves only the nodes on which something is to be done, so that the
@@ -148,7 +162,7 @@ func (s *simulation) reduce() {
 		}
 		witnessed[wave] = witnessed[wave] || d.Reason == UpToDate
 	}
-	for _, v := range s.last.Ledger.Visits {
+	for _, v := range s.obs.Ledger.Visits {
 		busy[v.Node] = true
 	}
 	s.obs.Nodes = slices.DeleteFunc(slices.Clone(s.obs.Nodes), func(n health.Node) bool { return !busy[n.Name] })
@@ -161,17 +175,37 @@ func (s *simulation) reduce() {
 
 // pass plans, and does what is planned.
 func (s *simulation) pass() {
+	if s.applyTemplates() {
+		s.countDue()
+		s.idle = 0
+	}
 	s.last = New(s.obs, s.policies, s.now)
 	s.obs.Ledger = s.last.Ledger
 	s.arrival = time.Time{}
+	s.idle++
 	s.track()
 	for i := range s.last.Decisions {
 		switch d := &s.last.Decisions[i]; {
 		case d.Action == Evict:
 			s.replace(d)
+			s.idle = 0
+		case d.State == health.Missing && s.sets[d.DaemonSet].TemplatePending:
+			// Whether it belongs there by the template in force is not known.
 		case d.State == health.Settling || d.State == health.Replacing || d.State == health.Missing:
 			s.bringUp(d)
+			s.idle = 0
+		case d.Reason == Soaking:
+			s.idle = 0
+		case d.Reason == TooLateToStart:
+			s.tooLate[d.Policy] = true
 		}
+	}
+	for _, p := range s.last.Policies {
+		work := p.Remaining - p.Blocked
+		if before, known := s.work[p.Name]; known && work < before {
+			s.done[p.Name] = s.now
+		}
+		s.work[p.Name] = work
 	}
 	if settled := len(s.last.Decisions) - s.remaining(); settled > len(s.last.Decisions)/2 {
 		s.reduce()
@@ -188,12 +222,18 @@ func (s *simulation) remaining() int {
 
 // track follows the visits of the last plan.
 func (s *simulation) track() {
+	waves := map[visitKey]string{}
+	for i := range s.last.Decisions {
+		if d := &s.last.Decisions[i]; d.Wave != "" {
+			waves[visitKey{d.Policy, d.Node}] = d.Wave
+		}
+	}
 	open := make(map[visitKey]bool, len(s.last.Ledger.Visits))
 	for _, v := range s.last.Ledger.Visits {
 		key := visitKey{v.Policy, v.Node}
 		open[key] = true
 		if s.visits[key] == nil {
-			s.visits[key] = &Planned{Policy: v.Policy, Node: v.Node, Start: v.Started}
+			s.visits[key] = &Planned{Policy: v.Policy, Node: v.Node, Wave: waves[key], Start: v.Started}
 		}
 		for _, step := range v.Steps {
 			s.visits[key].add(step.DaemonSet)
@@ -285,44 +325,16 @@ func (s *simulation) share(d *Decision) time.Duration {
 // advance goes to the next instant at which something changes. It says whether
 // there is one, and something left to do.
 func (s *simulation) advance() bool {
-	hopeful := false
+	hopeful := !s.arrival.IsZero()
 	for _, p := range s.last.Policies {
 		hopeful = hopeful || (p.Never == "" && p.Remaining > p.Blocked)
 	}
 	a := alarm{now: s.now}
 	a.at(s.last.NextLook)
 	a.at(s.arrival)
-	if !hopeful || a.next.IsZero() || a.next.After(s.start.Add(horizon)) {
+	if !hopeful || s.idle > patience || a.next.IsZero() {
 		return false
 	}
 	s.now = a.next
 	return true
-}
-
-// forecast sums up.
-func (s *simulation) forecast(rough bool) Forecast {
-	var f Forecast
-	done := map[string]time.Time{}
-	for _, v := range s.ended {
-		f.Visits = append(f.Visits, *v)
-		done[v.Policy] = latest(done[v.Policy], v.End)
-	}
-	for _, v := range s.visits {
-		f.Visits = append(f.Visits, *v)
-	}
-	slices.SortFunc(f.Visits, func(a, b Planned) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node))
-	})
-	for _, p := range s.last.Policies {
-		o := Outlook{Name: p.Name, Remaining: p.Remaining, Done: done[p.Name], Never: p.Never}
-		if p.Never == "" && p.Remaining > p.Blocked {
-			if rough {
-				o.Remaining, o.Done, o.Rough = p.Blocked, p.ETA, true
-			} else {
-				o.Never = "not within two years"
-			}
-		}
-		f.Policies = append(f.Policies, o)
-	}
-	return f
 }

@@ -16,14 +16,14 @@ func (t *tour) status() PolicyStatus {
 		Paused: t.paused, Proceed: t.hours.proceed,
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
-	work := t.newWork()
+	works := t.newWork()
 	for i := range t.stops {
 		stop := &t.stops[i]
 		if stop.set == nil {
 			continue
 		}
 		s.Remaining++
-		switch w := &work[stop.wave]; {
+		switch w := &works[stop.wave]; {
 		case stop.hold.reason.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
@@ -31,13 +31,27 @@ func (t *tour) status() PolicyStatus {
 			w.underWay++
 		default:
 			w.waiting++
-			w.proven = w.proven || t.book.ledger.Governed[stop.set.key].Proven == stop.set.Revision
 		}
 	}
 	if s.Remaining > 0 {
-		s.ETA, s.Never = t.finish(work, s)
+		s.Never = t.never(works, s)
 	}
 	return s
+}
+
+// work is what a policy has yet to do in one wave.
+type work struct {
+	lanes    int // visits at once
+	underWay int // visits that are open and can go on
+	waiting  int // visits that are yet to start
+}
+
+func (t *tour) newWork() []work {
+	works := make([]work, len(t.waves))
+	for i := range t.waves {
+		works[i] = work{lanes: t.waves[i].slots()}
+	}
+	return works
 }
 
 // needsSomebody says that time alone does not end a hold.
@@ -53,7 +67,8 @@ func (r Reason) needsSomebody() bool {
 // stopsPolicy says that nothing of the policy goes on.
 func (r Reason) stopsPolicy() bool { return r == Halted || r == Paused || r == NotAdmitted }
 
-// never says why a policy does not get to its end, whatever the windows.
+// never says why a policy does not get to its end, whatever the windows. When
+// it does, a [Forecast] says.
 func (t *tour) never(works []work, s PolicyStatus) string {
 	waiting, underWay, stuck := 0, 0, 0
 	for i, w := range works {

@@ -124,7 +124,7 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	if err != nil {
 		return false, err
 	}
-	if err := show.WritePlan(g.streams.Err, plan); err != nil {
+	if err := show.WritePass(g.streams.Err, plan); err != nil {
 		return false, err
 	}
 	newRules, err := differ(obs.State.Record.Documents, src.Fleet.Policies.Documents())

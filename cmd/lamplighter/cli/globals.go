@@ -58,6 +58,8 @@ const (
 	formatJSON = "json"
 	formatYAML = "yaml"
 	formatICS  = "ics"
+	// formatMarkdown is for comments on pull requests.
+	formatMarkdown = "markdown"
 )
 
 // moreFormats annotates a command that has an output format of its own.

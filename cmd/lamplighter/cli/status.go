@@ -78,11 +78,12 @@ func statusNow(ctx context.Context, c *connection) (show.Status, error) {
 		return show.Status{}, err
 	}
 	obs.ClockProblem = obs.State.Record.Clock.Problem // it is the agent's clock that counts
-	plan, err := reconcile.New(obs, now())
+	at := now()
+	plan, err := reconcile.New(obs, at)
 	if err != nil {
 		return show.Status{}, err
 	}
-	return show.NewStatus(obs, plan), nil
+	return show.NewStatus(obs, plan, reconcile.Foresee(obs, plan, at)), nil
 }
 
 // watchStatus prints the status whenever it has changed, until ctx is done.

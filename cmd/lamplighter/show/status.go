@@ -74,8 +74,8 @@ type NodeStatus struct {
 	Lamp      string `json:"lamp"`
 }
 
-// NewStatus makes a status of what was observed and decided.
-func NewStatus(obs reconcile.Observation, plan reconcile.Plan) Status {
+// NewStatus makes a status of what was observed, decided and foreseen.
+func NewStatus(obs reconcile.Observation, plan reconcile.Plan, f reconcile.Forecast) Status {
 	record := obs.State.Record
 	s := Status{
 		Instance: obs.Instance.Namespace + "/" + obs.Instance.Name, Commit: record.Commit, Problem: record.Problem, Clock: record.Clock,
@@ -90,7 +90,7 @@ func NewStatus(obs reconcile.Observation, plan reconcile.Plan) Status {
 	for _, p := range plan.Rollout.Policies {
 		s.Policies = append(s.Policies, policyStatus(p))
 		for _, c := range p.DaemonSets {
-			s.DaemonSets = append(s.DaemonSets, daemonSetStatus(p, c))
+			s.DaemonSets = append(s.DaemonSets, daemonSetStatus(p, f.Rollout.Of(p.Name), c))
 		}
 	}
 	slices.SortStableFunc(s.DaemonSets, func(a, b DaemonSetStatus) int {
@@ -133,7 +133,7 @@ func policyStatus(p rollout.PolicyStatus) PolicyStatus {
 	}
 }
 
-func daemonSetStatus(p rollout.PolicyStatus, c rollout.Counts) DaemonSetStatus {
+func daemonSetStatus(p rollout.PolicyStatus, o rollout.Outlook, c rollout.Counts) DaemonSetStatus {
 	s := DaemonSetStatus{
 		Namespace: c.Name.Namespace, Name: c.Name.Name, Policy: p.Name,
 		Desired: c.Desired, Current: c.Current, Ready: c.Ready, UpToDate: c.UpToDate, Available: c.Available, Failed: c.Failed,
@@ -142,9 +142,10 @@ func daemonSetStatus(p rollout.PolicyStatus, c rollout.Counts) DaemonSetStatus {
 	if c.UpToDate == c.Desired && c.Available == c.Desired {
 		return s
 	}
-	s.Never = p.Never
-	if !p.ETA.IsZero() {
-		s.ETA = Time(p.ETA)
+	if ends := o.Ends(); ends.IsZero() {
+		s.Never = o.Never
+	} else {
+		s.ETA = Time(ends)
 	}
 	return s
 }

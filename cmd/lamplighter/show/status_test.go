@@ -49,7 +49,7 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 				{Name: cni, Desired: 3, Current: 3, Ready: 2, UpToDate: 2, Available: 2},
 				{Name: csi, Desired: 3, Current: 3, Ready: 3, UpToDate: 3, Available: 3},
 			},
-			Window: window.State{Open: true, Close: now.Add(time.Hour)}, ETA: now.Add(5 * time.Minute),
+			Window: window.State{Open: true, Close: now.Add(time.Hour)},
 			Paused:  &rollout.Pause{Policy: "network", Reason: "CHG-7", By: "ada", Since: now},
 			Proceed: &rollout.Proceed{Policy: "network", Reason: "CVE", Since: now, Until: now.Add(time.Hour)},
 		}},
@@ -58,6 +58,7 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 			{Policy: "network", Node: "b", DaemonSet: cni, State: "outdated", Action: rollout.Hold, Reason: rollout.BudgetSpent, Until: now},
 		},
 	}}
+	forecast := reconcile.Forecast{Rollout: rollout.Forecast{Policies: []rollout.Outlook{{Name: "network", Done: now.Add(5 * time.Minute)}}}}
 	want := show.Status{
 		Instance: "ops/prod", Commit: obs.State.Record.Commit, Since: "2027-01-04T20:30:00Z", Problem: obs.State.Record.Problem,
 		Clock: obs.State.Record.Clock,
@@ -74,7 +75,7 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 			{Policy: "network", Node: "b", DaemonSet: "kube-system/cni", State: "outdated", Action: "hold", Reason: "BudgetSpent", Until: "2027-01-04T21:30:00Z", Lamp: "o"},
 		},
 	}
-	if diff := cmp.Diff(want, show.NewStatus(obs, plan)); diff != "" {
+	if diff := cmp.Diff(want, show.NewStatus(obs, plan, forecast)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -113,7 +114,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 		if !known {
 			lamp = "o"
 		}
-		if got := show.NewStatus(reconcile.Observation{}, plan).Nodes[0].Lamp; got != lamp {
+		if got := show.NewStatus(reconcile.Observation{}, plan, reconcile.Forecast{}).Nodes[0].Lamp; got != lamp {
 			t.Errorf("%s: got %s, want %s", reason, got, lamp)
 		}
 	}
@@ -135,7 +136,7 @@ func TestWavesAreShown(t *testing.T) {
 		}},
 		Decisions: []rollout.Decision{{Policy: "network", Node: "n1", Wave: "rest"}},
 	}}
-	s := show.NewStatus(reconcile.Observation{}, plan)
+	s := show.NewStatus(reconcile.Observation{}, plan, reconcile.Forecast{})
 	want := []show.WaveStatus{
 		{Name: "canary", State: "soaking", Nodes: 1, Settled: 1, MaxUnavailable: 1, SoakUntil: "2027-01-04T21:00:00Z", Message: "settled since 2027-01-03T21:00:00Z"},
 		{Name: "rest", State: "waiting", Nodes: 2, MaxUnavailable: 2},

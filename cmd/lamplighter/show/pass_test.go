@@ -17,8 +17,8 @@ import (
 
 // Each case is a plan with what came of it: the plan's text, then the answer of
 // apply.
-func TestPlanAndAppliedText(t *testing.T) {
-	golden(t, "plan", func(t *testing.T, f fixture) string {
+func TestPassAndAppliedText(t *testing.T) {
+	golden(t, "pass", func(t *testing.T, f fixture) string {
 		var in struct {
 			Objects []struct {
 				decision
@@ -51,7 +51,7 @@ func TestPlanAndAppliedText(t *testing.T) {
 		}
 		var b strings.Builder
 		applied := show.NewApplied(report)
-		for _, err := range []error{show.WritePlan(&b, report.Plan), show.WriteApplied(&b, applied)} {
+		for _, err := range []error{show.WritePass(&b, report.Plan), show.WriteApplied(&b, applied)} {
 			if err != nil {
 				t.Fatal(err)
 			}

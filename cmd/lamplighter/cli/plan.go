@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/reconcile"
+)
+
+// planFlags are the flags of plan alone.
+type planFlags struct {
+	path       string
+	at         string
+	nodes      bool
+	exitCode   bool
+	allowPrune bool
+}
+
+func newPlanCommand(g *globals) *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:   "plan [DIR]",
+		Short: "Show what a working tree would change, which node is visited when, and when all is done",
+		Long: `Show what a working tree would change in the cluster, and then the calendar: the
+agent's own planner runs on a simulated clock, so it says which node is visited
+in which window, when the last one is done, or what can never finish. Visits take
+as long as those that were measured, or as the policy's visitDuration. Nothing is
+changed. Exit code 0, or with --exit-code 1 if there is something to do.`,
+		Example: `  lamplighter plan . --path clusters/prod
+  lamplighter plan . --path clusters/prod --nodes --at 2026-12-24T23:00:00+01:00
+  lamplighter plan . --path clusters/prod -o markdown`,
+		Args:              maxOneDir,
+		ValidArgsFunction: completeDir,
+		Annotations:       map[string]string{moreFormats: formatMarkdown},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := now()
+			if f.at != "" {
+				var err error
+				if at, err = parseInstant("--at", f.at); err != nil {
+					return err
+				}
+			}
+			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
+			if err != nil {
+				return err
+			}
+			plan, err := f.onCluster(cmd.Context(), g, fleet, at)
+			if err != nil {
+				return err
+			}
+			if err := printAnswer(g, plan, f.writer(g)); err != nil {
+				return err
+			}
+			if f.exitCode && plan.Pending() {
+				return exitCode(exitSignal)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	cmd.Flags().StringVar(&f.at, "at", "", "plan as if it were this instant (default: now)")
+	cmd.Flags().BoolVar(&f.nodes, "nodes", false, "list every visit instead of the first and last node of a window")
+	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 if there is something to do")
+	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
+	return cmd
+}
+
+func (f *planFlags) writer(g *globals) func(io.Writer, show.Plan) error {
+	return func(w io.Writer, p show.Plan) error {
+		if g.output == formatMarkdown {
+			return show.WriteMarkdown(w, p, f.nodes)
+		}
+		return show.WritePlan(w, p, f.nodes)
+	}
+}
+
+// onCluster plans for the cluster that the flags name.
+func (f *planFlags) onCluster(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, thorough: true})
+	if err != nil {
+		return show.Plan{}, err
+	}
+	obs, err := c.reconciler.Observe(ctx, reconcile.Source{Fleet: fleet})
+	if err != nil {
+		return show.Plan{}, err
+	}
+	return foresee(obs, at)
+}
+
+// foresee decides, and looks ahead.
+func foresee(obs reconcile.Observation, at time.Time) (show.Plan, error) {
+	plan, err := reconcile.New(obs, at)
+	if err != nil {
+		return show.Plan{}, err
+	}
+	return show.NewPlan(obs, plan, reconcile.Foresee(obs, plan, at), at), nil
+}
