@@ -181,6 +181,12 @@ func (r *GitRepo) Config(t testing.TB, name, value string) {
 	r.git(t, "", "config", name, value)
 }
 
+// Object stores an object as it stands, whatever Git thinks of it.
+func (r *GitRepo) Object(t testing.TB, kind, content string) string {
+	t.Helper()
+	return r.git(t, content, "hash-object", "-w", "--literally", "-t", kind, "--stdin")
+}
+
 // Git runs git on the repository, as who keeps the server may, and returns its
 // output.
 func (r *GitRepo) Git(t testing.TB, args ...string) string {

@@ -36,6 +36,12 @@ type Config struct {
 	// Path is the kustomize root in it, slash separated. Empty means the
 	// repository's root.
 	Path string
+	// VerifyKeysFile holds the keys of which one must have signed a commit before
+	// it is looked into: OpenPGP public keys, lines of allowed_signers, or both.
+	// It is read for each new commit. Empty trusts every commit.
+	VerifyKeysFile string
+	// Verify is the object that must be signed. Empty means the commit.
+	Verify Verify
 	// Interval is how often the remote is asked for a new commit. Zero means
 	// one minute.
 	Interval time.Duration
@@ -76,6 +82,12 @@ func (c Config) Validate() error {
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < time.Second) {
 		errs = append(errs, fmt.Errorf("--interval %s: the shortest is 1s", c.Interval))
+	}
+	switch {
+	case c.Verify != "" && c.Verify != VerifyCommit && c.Verify != VerifyTag:
+		errs = append(errs, fmt.Errorf("--verify %q: use commit or tag", c.Verify))
+	case c.Verify == VerifyTag && c.VerifyKeysFile == "":
+		errs = append(errs, errors.New("--verify tag needs --verify-keys: the keys that are trusted"))
 	}
 	if (c.Webhook == "") != (c.WebhookTokenFile == "") {
 		errs = append(errs, errors.New("--webhook and --webhook-token-file need each other: a receiver without a secret would believe anybody"))
@@ -132,6 +144,11 @@ func New(cfg Config) (*Agent, error) {
 	clock.skewed = a.metrics.clock
 	a.setPhase(starting)
 	a.pushes = newPushes(stateStore{store.New(clientset, a.instance())}, cfg.Now, cfg.Log)
+	if cfg.VerifyKeysFile != "" {
+		if _, err := a.trust().keys(); err != nil {
+			return nil, err
+		}
+	}
 	if a.receiver, err = a.newReceiver(); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	}
 	updates := make(chan update, 1)
 	poller := &poller{
-		source: a.source, path: a.cfg.Path, interval: a.cfg.Interval,
+		source: a.source, trust: a.trust(), path: a.cfg.Path, interval: a.cfg.Interval,
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
 	}
 	states := stateStore{store.New(a.clientset, a.instance())}
@@ -59,6 +59,10 @@ func (a *Agent) follow(ctx context.Context) error {
 
 func (a *Agent) instance() inventory.Instance {
 	return inventory.Instance{Namespace: a.cfg.Namespace, Name: a.cfg.Instance}
+}
+
+func (a *Agent) trust() trust {
+	return trust{keysFile: a.cfg.VerifyKeysFile, object: a.cfg.Verify}
 }
 
 func (a *Agent) clusterOptions() cluster.Options {

@@ -29,6 +29,7 @@ type source interface {
 // A commit that cannot be read leaves the last good one in force.
 type poller struct {
 	source   source
+	trust    trust
 	path     string
 	interval time.Duration
 	now      func() time.Time
@@ -107,25 +108,38 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 }
 
 func (p *poller) read(ctx context.Context, c gitsource.Commit) {
+	signer, err := p.trust.check(c, p.now())
+	if err != nil {
+		p.refuse(c, err)
+		p.seen = "" // it may be trusted at the next poll, with other keys
+		return
+	}
 	fleet, err := reconcile.Read(ctx, c.Tree, p.path, reconcile.Commit{
 		Hash: c.Hash, Branch: c.Branch, Author: c.Author, Subject: c.Subject, When: c.When,
 	}, p.now())
 	if ctx.Err() != nil {
 		return
 	}
-	p.seen, p.refused = c.Hash, nil
 	if err != nil {
-		p.refused = commitError{hash: c.Hash, err: err}
-		p.last.err = p.refused
+		p.refuse(c, err)
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.seen = "" // on a busy machine; read again at the next poll
 		}
 		return
 	}
-	p.last = update{fleet: fleet}
+	p.seen, p.refused, p.last = c.Hash, nil, update{fleet: fleet}
+	if signer != "" {
+		p.log.Info("commit verified", "revision", short(c.Hash), "signer", signer)
+	}
 	for _, w := range fleet.Warnings {
 		p.log.Warn("fleet", "revision", c.Hash, "problem", w.String())
 	}
+}
+
+// refuse leaves the last good commit in force.
+func (p *poller) refuse(c gitsource.Commit, err error) {
+	p.seen, p.refused = c.Hash, commitError{hash: c.Hash, err: err}
+	p.last.err = p.refused
 }
 
 // commitError says which commit was refused.

@@ -17,7 +17,9 @@ package gitsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -34,6 +36,10 @@ type Commit struct {
 	Subject string // first line of the message
 	When    time.Time
 	Tree    fs.FS // safe for concurrent use, readable for as long as it is held
+
+	// Object is the commit as Git stores it, and TagObject the annotated tag
+	// that led to it, empty if none did: what signatures are made over.
+	Object, TagObject string
 }
 
 // Source is one branch, tag or range of versions of one repository. Its Fetch
@@ -45,6 +51,7 @@ type Source struct {
 	remote  remote
 	packs   packs
 	last    Commit
+	want    plumbing.Hash // what led to last: its hash or that of a tag
 }
 
 // New validates the options. It does not look at the repository.
@@ -125,7 +132,7 @@ func (s *Source) fetch(ctx context.Context) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	if t.commit.String() == s.last.Hash && t.name == s.last.Branch {
+	if t.commit.String() == s.last.Hash && t.name == s.last.Branch && t.want == s.want {
 		return s.last, nil
 	}
 	store, err := remote.get(ctx, t.want)
@@ -136,6 +143,7 @@ func (s *Source) fetch(ctx context.Context) (Commit, error) {
 	if err != nil {
 		return Commit{}, fmt.Errorf("read %s: %w", t.commit, err)
 	}
+	s.want = t.want
 	return c, nil
 }
 
@@ -163,19 +171,46 @@ func (s *Source) read(ctx context.Context, store objects, t target) (Commit, err
 		}
 	}
 	s.packs.keep(append(modules.fetched, t.want)...)
+	text, err := textOf(store, t.commit)
+	if err != nil {
+		return Commit{}, err
+	}
+	tag := ""
+	if t.want != t.commit {
+		if tag, err = textOf(store, t.want); err != nil {
+			return Commit{}, err
+		}
+	}
 	subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	author := c.Author.Name
 	if author == "" {
 		author = c.Author.Email
 	}
 	return Commit{
-		Hash:    c.Hash.String(),
-		Branch:  t.name,
-		Author:  author,
-		Subject: strings.TrimSpace(subject),
-		When:    when,
-		Tree:    tree,
+		Hash:      c.Hash.String(),
+		Branch:    t.name,
+		Author:    author,
+		Subject:   strings.TrimSpace(subject),
+		When:      when,
+		Tree:      tree,
+		Object:    text,
+		TagObject: tag,
 	}, nil
+}
+
+// textOf answers an object as Git stores it.
+func textOf(store objects, hash plumbing.Hash) (text string, err error) {
+	o, err := store.object(hash)
+	if err != nil {
+		return "", err
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	data, err := io.ReadAll(r)
+	return string(data), err
 }
 
 // commitOf answers the commit that an object is or leads to.

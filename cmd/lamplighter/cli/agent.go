@@ -22,6 +22,8 @@ type agentFlags struct {
 	proxy          string
 	cache          string
 	submodules     bool
+	verifyKeys     string
+	verify         string
 	fetchTimeout   time.Duration
 	interval       time.Duration
 	listen         string
@@ -70,6 +72,8 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.proxy, "git-proxy", "", "http, https or socks5 proxy to the remote; default from HTTPS_PROXY and NO_PROXY")
 	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
 	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
+	flags.StringVar(&f.verifyKeys, "verify-keys", "", "file with the keys that may sign, OpenPGP public keys or lines of allowed_signers; read for each new commit; empty trusts every commit")
+	flags.StringVar(&f.verify, "verify", string(agent.VerifyCommit), "what must be signed with one of them: commit, or tag for the annotated tag that --ref leads to")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
 	flags.StringVar(&f.webhook, "webhook", "", "address at which Git hosts say on /webhook that somebody has pushed, such as :9292; empty serves none")
 	flags.StringVar(&f.webhookToken, "webhook-token-file", "", "file with the secret that webhooks are signed with; read for each request")
@@ -102,6 +106,8 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 			Auth: f.auth, Proxy: f.proxy, Cache: f.cache, Submodules: f.submodules,
 		},
 		Path:           f.path,
+		VerifyKeysFile: f.verifyKeys,
+		Verify:         agent.Verify(f.verify),
 		Interval:       f.interval,
 		Cluster:        cluster,
 		Namespace:      g.namespace,

@@ -99,10 +99,8 @@ func TestInstalledReceiverIsReached(t *testing.T) {
 	if want := fmt.Sprintf("--webhook=:%d", container.Ports[i].ContainerPort); !slices.Contains(container.Args, want) {
 		t.Errorf("the agent has no %s: %v", want, container.Args)
 	}
-	mount := container.VolumeMounts[0]
-	if !slices.Contains(container.Args, "--webhook-token-file="+mount.MountPath+"/token") || pod.Spec.Volumes[0].Name != mount.Name {
-		t.Errorf("the secret is mounted at %s, the agent has %v", mount.MountPath, container.Args)
-	}
+	mounted(t, pod.Spec, "webhook", "--webhook-token-file=%s/token")
+	mounted(t, pod.Spec, "keys", "--verify-keys=%s/keys")
 
 	ingress := ingressOf(t, "docs/guides/webhooks.md")
 	path := ingress.Spec.Rules[0].HTTP.Paths[0]
@@ -111,6 +109,19 @@ func TestInstalledReceiverIsReached(t *testing.T) {
 	}
 	if _, without := install(t, false)["Service/lamplighter-webhook"]; without {
 		t.Error("the receiver is installed for those who did not ask for it")
+	}
+}
+
+// mounted wants a volume to be where the agent looks for its file.
+func mounted(t *testing.T, pod corev1.PodSpec, volume, arg string) {
+	t.Helper()
+	container := pod.Containers[0]
+	i := slices.IndexFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume })
+	if i < 0 || !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volume }) {
+		t.Fatalf("no volume %s is mounted", volume)
+	}
+	if want := fmt.Sprintf(arg, container.VolumeMounts[i].MountPath); !slices.Contains(container.Args, want) {
+		t.Errorf("the agent has no %s: %v", want, container.Args)
 	}
 }
 
