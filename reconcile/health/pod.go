@@ -3,6 +3,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +29,7 @@ type Pod struct {
 	UnreadySince     time.Time // since when it is not Ready; zero when Ready or not known
 	Deleting         bool      // has a deletionTimestamp
 	DeletionDeadline time.Time // the deletionTimestamp, which already includes the grace period
+	Finalizers       []string  // that keep it from going; nil unless Deleting
 	GracePeriod      time.Duration
 	Problem          Problem
 	References       []inventory.ID
@@ -52,6 +54,7 @@ func PodOf(p *corev1.Pod) Pod {
 	}
 	if p.DeletionTimestamp != nil {
 		pod.Deleting, pod.DeletionDeadline = true, p.DeletionTimestamp.Time
+		pod.Finalizers = slices.Clone(p.Finalizers)
 	}
 	for _, c := range p.Status.Conditions {
 		switch {

@@ -4,6 +4,7 @@ package health
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -203,9 +204,18 @@ func (s *Situation) classifyGoing(p *Pod, now time.Time) Verdict {
 	v := Verdict{State: Replacing, Pod: p, Until: p.DeletionDeadline.Add(s.TerminationTimeout)}
 	if !now.Before(v.Until) {
 		v.State, v.Until = Stuck, time.Time{}
-		v.Message = fmt.Sprintf("pod %s is still there %s after its grace period", p.Name, shortDuration(s.TerminationTimeout))
+		v.Message = fmt.Sprintf("pod %s is still there %s after its grace period%s", p.Name, shortDuration(s.TerminationTimeout), p.heldBy())
 	}
 	return v
+}
+
+// heldBy says which finalizers keep a pod; "" without any, when the kubelet has
+// not confirmed its end.
+func (p *Pod) heldBy() string {
+	if len(p.Finalizers) == 0 {
+		return ""
+	}
+	return ", held by " + strings.Join(p.Finalizers, ", ")
 }
 
 // classifyAbsent waits for the pod after an eviction. When the old pod vanished

@@ -131,7 +131,7 @@ func (t *tour) heldByRefusal(s *stop) hold {
 	if r.Errored {
 		return hold{} // the node comes last, and that is enough
 	}
-	until := r.At.Add(insistence)
+	until := r.triedAgain()
 	t.alarm.at(until)
 	if t.now.Before(until) {
 		return hold{Hold, DisruptionBudget, until, r.Message}

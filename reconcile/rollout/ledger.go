@@ -118,6 +118,7 @@ type Refusal struct {
 	Pod       types.UID `json:"pod"`
 	Message   string    `json:"message,omitempty"`
 	At        time.Time `json:"at"`
+	Again     int       `json:"again,omitzero"`   // how often that pod was refused before
 	Errored   bool      `json:"errored,omitzero"` // nobody refused: it was tried for a while and came to nothing
 }
 
@@ -187,6 +188,7 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		return l
 	}
 	r := Refusal{Policy: d.Policy, Node: d.Node, DaemonSet: d.DaemonSet.String(), Pod: d.Pod.UID, Message: message, At: now}
+	r.Again = l.refusedBefore(r)
 	l.Refusals = append(slices.DeleteFunc(slices.Clone(l.Refusals), r.sameNode), r)
 	slices.SortFunc(l.Refusals, compareRefusals)
 
@@ -200,6 +202,16 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 	}
 	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return len(v.Steps) == 0 })
 	return l
+}
+
+// refusedBefore counts the refusals of the same pod in a row.
+func (l Ledger) refusedBefore(r Refusal) int {
+	for _, before := range l.Refusals {
+		if before.sameNode(r) && before.Pod == r.Pod && !before.Errored {
+			return before.Again + 1
+		}
+	}
+	return 0
 }
 
 func (r Refusal) sameNode(other Refusal) bool {

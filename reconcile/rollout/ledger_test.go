@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/policy"
 )
@@ -173,5 +174,23 @@ func TestPolicyThatComesBackHasNoFreshBudget(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Refusals of one pod in a row are counted; another pod starts over.
+func TestRefusalsInARowAreCounted(t *testing.T) {
+	now := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC)
+	refused := func(pod types.UID) Decision {
+		return Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Action: Evict, Pod: &Eviction{UID: pod}}
+	}
+	var l Ledger
+	for i, step := range []struct {
+		pod  types.UID
+		wait time.Duration
+	}{{"p1", 30 * time.Second}, {"p1", time.Minute}, {"p1", 2 * time.Minute}, {"p1", 4 * time.Minute}, {"p1", 5 * time.Minute}, {"p1", 5 * time.Minute}, {"p2", 30 * time.Second}} {
+		l = l.Refuse(refused(step.pod), "not now", now)
+		if got := l.Refusals[0].triedAgain().Sub(now); got != step.wait || len(l.Refusals) != 1 {
+			t.Errorf("refusal %d: tried again after %s, want %s", i+1, got, step.wait)
+		}
 	}
 }

@@ -107,8 +107,12 @@ func (s *scene) read(w []string) {
 	case "failure": // failure POLICY NODE DAEMONSET REVISION [acknowledged]
 		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
 			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged")})
-	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE
-		l.Refusals = append(l.Refusals, Refusal{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
+	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES]
+		again := 0
+		if len(w) > 6 {
+			again = number(s.t, w[6]) - 1
+		}
+		l.Refusals = append(l.Refusals, Refusal{Again: again, Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))
@@ -313,7 +317,7 @@ func (s *scene) readNode(w []string) {
 
 // readPod reads "REVISION(ATTRIBUTE,ATTRIBUTE)": created=AGE, ready=AGE,
 // unready, unready=AGE, deleting=AGE (since the grace period ended; negative
-// while it runs), phase=PHASE, problem=REASON. Without any it was created a day
+// while it runs), finalizer=NAME, phase=PHASE, problem=REASON. Without any it was created a day
 // ago and is Ready since.
 func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 	s.t.Helper()
@@ -341,6 +345,8 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 			}
 		case "deleting":
 			p.Deleting, p.DeletionDeadline = true, s.now.Add(-age(s.t, value))
+		case "finalizer":
+			p.Finalizers = append(p.Finalizers, value)
 		case "phase":
 			p.Phase, p.Ready = corev1.PodPhase(value), false
 		case "problem":

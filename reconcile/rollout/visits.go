@@ -15,8 +15,21 @@ import (
 // whatever the pods say; after it the eviction is tried anew.
 const doubt = time.Minute
 
-// insistence is how long after a refusal the same pod is left alone.
-const insistence = 30 * time.Second
+// firstInsistence is how long after a first refusal the same pod is left alone:
+// after each further one twice as long, up to lastInsistence.
+const (
+	firstInsistence = 30 * time.Second
+	lastInsistence  = 5 * time.Minute
+)
+
+// triedAgain is when the eviction may be tried again.
+func (r Refusal) triedAgain() time.Time {
+	wait := firstInsistence
+	for n := 0; n < r.Again && wait < lastInsistence; n++ {
+		wait *= 2
+	}
+	return r.At.Add(min(wait, lastInsistence))
+}
 
 // book is the ledger while a plan is made.
 type book struct {
