@@ -55,6 +55,8 @@ type Frozen struct {
 // FreezeSpan is one span in which a freeze is in force.
 type FreezeSpan struct {
 	Freeze string `json:"freeze"`
+	// Event is its name in a calendar, the first of several that touch.
+	Event  string `json:"event,omitempty"`
 	Starts string `json:"starts"`
 	Ends   string `json:"ends"`
 	Reason string `json:"reason,omitempty"`
@@ -128,7 +130,7 @@ func NewOpenings(set policy.Set, from, to time.Time) Openings {
 		reasons[f.Name] = f.Freeze.Reason
 		for _, s := range f.Freeze.Spans(from, to) {
 			out.Freezes = append(out.Freezes, FreezeSpan{
-				Freeze: f.Name, Starts: Time(s.Start), Ends: Time(s.End), Reason: f.Freeze.Reason,
+				Freeze: f.Name, Event: f.Freeze.Event(s.Start), Starts: Time(s.Start), Ends: Time(s.End), Reason: f.Freeze.Reason,
 				Scope: string(f.Scope), Policies: f.Policies, span: s,
 			})
 		}
@@ -220,25 +222,39 @@ func countFrozen(list []Frozen, f Frozen) []Frozen {
 	return append(list, f)
 }
 
-// WriteOpenings writes openings as a table, and what freezes leave out below it.
+// WriteOpenings writes openings as a table, and below it the freezes and what
+// they leave out.
 func WriteOpenings(w io.Writer, o Openings) error {
 	if err := writeOpenings(w, o); err != nil {
 		return err
 	}
-	for _, f := range o.Frozen {
-		what := f.Freeze
-		if f.Reason != "" {
-			what = fmt.Sprintf("%s (%s)", f.Freeze, f.Reason)
+	var b strings.Builder
+	for i, f := range o.Freezes {
+		const most = 20
+		if i == most {
+			fmt.Fprintf(&b, "and %s more\n", countOf(len(o.Freezes)-most, "freeze"))
+			break
 		}
+		fmt.Fprintf(&b, "freeze %s: %s to %s", f.Freeze, f.Starts, f.Ends)
+		for _, about := range []string{f.Event, firstLine(f.Reason)} {
+			if about != "" {
+				b.WriteString(", " + oneLine(about))
+			}
+		}
+		b.WriteString("\n")
+	}
+	for _, f := range o.Frozen {
 		of := "policy " + f.Policy
 		if f.Window != "" {
 			of = "window " + f.Window
 		}
-		if _, err := fmt.Fprintf(w, "freeze %s leaves out %s of %s\n", what, countOf(f.Openings, "opening"), of); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "freeze %s leaves out %s of %s\n", f.Freeze, countOf(f.Openings, "opening"), of)
 	}
-	return nil
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s", b.String())
+	return err
 }
 
 func writeOpenings(w io.Writer, o Openings) error {

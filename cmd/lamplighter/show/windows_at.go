@@ -5,6 +5,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"lamplighter.dev/reconcile/policy"
@@ -73,10 +74,13 @@ func WriteInstants(w io.Writer, instants Instants) error {
 	}
 	var rows [][]any
 	for _, i := range instants.Instants {
-		rows = append(rows, []any{i.At, dash(i.Policy), i.State, dash(i.Until), i.Why})
+		rows = append(rows, []any{i.At, dash(i.Policy), i.State, dash(i.Until), oneLine(i.Why)})
 	}
 	return table(w, []any{"AT", "POLICY", "STATE", "UNTIL", "WHY"}, rows)
 }
+
+// oneLine is a text that may hold what people wrote, fit for a table.
+func oneLine(s string) string { return strings.Join(strings.Fields(clean(s)), " ") }
 
 func stateWord(s window.State) string {
 	switch {

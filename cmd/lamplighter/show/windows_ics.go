@@ -4,6 +4,7 @@ package show
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -108,8 +109,10 @@ func freezeEvent(f FreezeSpan, opts ICSOptions) *ical.Event {
 	}
 	summary := "freeze " + f.Freeze
 	if f.Reason != "" {
-		summary += ": " + firstLine(f.Reason)
 		lines = append(lines, "Reason: "+f.Reason)
+	}
+	if why := cmp.Or(f.Event, firstLine(f.Reason)); why != "" {
+		summary += ": " + why
 	}
 	start := f.span.Start.UTC()
 	identify(e.Component, opts, "freeze", f.Freeze, Time(start))
