@@ -70,17 +70,43 @@ func (c packs) add(ctx context.Context, commit plumbing.Hash, r io.Reader, l Lim
 	}
 	if c.dir != "" {
 		if err := os.Rename(f.Name(), c.path(commit)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, errors.Join(fmt.Errorf("cache: %w", err), c.discard(f))
+			return nil, errors.Join(c.failure(err), c.discard(f))
 		}
 	}
 	return p, nil
 }
 
 func (c packs) fill(ctx context.Context, f billy.File, r io.Reader, l Limits) (*pack, error) {
-	if err := receive(ctx, r, f, l); err != nil {
+	if err := receive(ctx, r, cacheWriter{c, f}, l); err != nil {
 		return nil, err
 	}
 	return openPack(ctx, f)
+}
+
+// cacheWriter tells a folder that is full from a server that sends nonsense.
+type cacheWriter struct {
+	cache packs
+	w     io.Writer
+}
+
+func (w cacheWriter) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	if err != nil {
+		err = w.cache.failure(err)
+	}
+	return n, err
+}
+
+// failure names the folder, not the file, which has another name each time.
+func (c packs) failure(err error) error {
+	cause := err
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		cause = e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok {
+		cause = e.Err
+	}
+	return said{fmt.Sprintf("cache %s: %v", c.dir, cause), err}
 }
 
 func (c packs) create() (billy.File, error) {
@@ -88,11 +114,11 @@ func (c packs) create() (billy.File, error) {
 		return memfs.New().Create("pack")
 	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+		return nil, c.failure(err)
 	}
 	f, err := os.CreateTemp(c.dir, "incoming-*.pack")
 	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+		return nil, c.failure(err)
 	}
 	return diskFile{f}, nil
 }

@@ -86,9 +86,13 @@ func receive(ctx context.Context, r io.Reader, w io.Writer, l Limits) error {
 // brokenPack keeps our own errors, and says all others in one way: where a pack
 // breaks off is another place each time.
 func brokenPack(err error) error {
-	_, bound := errors.AsType[boundError](err)
-	_, ours := errors.AsType[said](err)
-	if bound || ours || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if bound, ok := errors.AsType[boundError](err); ok {
+		return bound
+	}
+	if ours, ok := errors.AsType[said](err); ok {
+		return ours
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return said{"the server sends objects that are cut short or broken", err}
