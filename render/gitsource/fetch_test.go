@@ -343,24 +343,3 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkFetch(b *testing.B) {
-	server := testkit.StartGit(b, testkit.GitOptions{})
-	repo := server.Repo(b, "fleet")
-	tree := map[string]string{}
-	for i := range 500 {
-		tree[fmt.Sprintf("agents/agent-%d/%d.yaml", i%20, i)] = fmt.Sprintf("# %d\n%s", i, strings.Repeat("key: value\n", 40))
-	}
-	repo.Commit(b, "main", "one", tree)
-	b.Run("new commit of 500 files", func(b *testing.B) {
-		for b.Loop() {
-			fetch(b, newSource(b, gitsource.Options{URL: repo.URL()}))
-		}
-	})
-	b.Run("unmoved", func(b *testing.B) {
-		s := newSource(b, gitsource.Options{URL: repo.URL()})
-		for b.Loop() {
-			fetch(b, s)
-		}
-	})
-}
