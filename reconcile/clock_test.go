@@ -15,11 +15,11 @@ const ahead = "this machine's clock is 1m0s ahead of the API server's"
 
 // watchmaker is a clock of which a test says what is known.
 type watchmaker struct {
-	known   string   // without asking
-	later   string   // known once the pass has begun to act
-	answer  string   // when asked
-	asked   int      // how often
-	looks   int      // how often it was looked at
+	known  string // without asking
+	later  string // known once the pass has begun to act
+	answer string // when asked
+	asked  int    // how often
+	looks  int    // how often it was looked at
 }
 
 func (w *watchmaker) Problem() string {

@@ -116,6 +116,7 @@ type Agent struct {
 	registry  *prometheus.Registry
 	metrics   *Metrics
 	clock     *Clock
+	crier     *crier
 	phase     atomic.Value // of type phase
 	pushes    *pushes
 	receiver  *webhook.Receiver // nil without one
@@ -142,6 +143,7 @@ func New(cfg Config) (*Agent, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a := &Agent{cfg: cfg, log: cfg.Log, clientset: clientset, source: source, registry: registry, metrics: NewMetrics(registry), clock: clock}
 	clock.skewed = a.metrics.clock
+	a.crier = newCrier(clientset, Lease{Identity: cfg.Identity}.identity(), cfg.Now, cfg.Log)
 	a.setPhase(starting)
 	a.pushes = newPushes(stateStore{store.New(clientset, a.instance())}, cfg.Now, cfg.Log)
 	if cfg.VerifyKeysFile != "" {

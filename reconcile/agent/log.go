@@ -107,15 +107,24 @@ func (a *Agent) logClock(report reconcile.Report) {
 	}
 }
 
-// logHalts says when a policy stops because of failures, and when a node fails.
+// logHalts says when a node fails.
 func (a *Agent) logHalts(report reconcile.Report) {
+	for _, f := range newFailures(report) {
+		a.log.Warn("node failed", "policy", f.Policy, "node", f.Node, "daemonset", f.DaemonSet, "revision", f.Revision, "message", f.Message)
+	}
+}
+
+// newFailures are those that a pass has put on record.
+func newFailures(report reconcile.Report) []rollout.Failure {
 	known := map[string]bool{}
 	for _, f := range report.Before.Ledger.Failures {
 		known[f.Policy+"/"+f.Node+"/"+f.DaemonSet+"/"+f.Revision] = true
 	}
+	var out []rollout.Failure
 	for _, f := range report.After.Ledger.Failures {
 		if !known[f.Policy+"/"+f.Node+"/"+f.DaemonSet+"/"+f.Revision] {
-			a.log.Warn("node failed", "policy", f.Policy, "node", f.Node, "daemonset", f.DaemonSet, "revision", f.Revision, "message", f.Message)
+			out = append(out, f)
 		}
 	}
+	return out
 }

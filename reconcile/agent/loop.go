@@ -44,6 +44,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	foreign := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { poller.run(ctx, updates); return nil })
+	group.Go(func() error { a.crier.run(ctx); return nil })
 	group.Go(func() error { states.Watch(ctx, func() { signal(foreign); signal(a.pushes.look) }); return nil })
 	group.Go(func() error {
 		if err := c.Start(ctx); err != nil {
@@ -169,6 +170,9 @@ func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile
 	}
 	a.metrics.pass(report, took, err)
 	a.logPass(report, took)
+	if err == nil {
+		a.crier.hear(report)
+	}
 	return report.Next, err
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"lamplighter.dev/reconcile/policy"
+
 	"lamplighter.dev/reconcile/health"
 )
 
@@ -51,24 +53,31 @@ func (t *tour) judge() {
 			}
 		}
 	}
-	nodes := map[string]Failure{}
 	for _, f := range t.book.ledger.Failures {
-		switch {
-		case f.Policy != t.policy.Name, !t.names(f.DaemonSet):
-		case f.Acknowledged:
-			t.amnesty[f.DaemonSet]++
-		default:
-			if first, ok := nodes[f.Node]; !ok || f.At.Before(first.At) || (f.At.Equal(first.At) && compareFailures(f, first) < 0) {
-				nodes[f.Node] = f
-			}
+		t.amnesty[f.DaemonSet] += one(f.Policy == t.policy.Name && f.Acknowledged && lists(t.policy, f.DaemonSet))
+	}
+	t.halted = Halts(t.book.ledger.Failures, t.policy)
+}
+
+// Halts says why failures on record halt a policy; "" when they do not. A
+// failure of a DaemonSet that the policy has dropped is kept for its return and
+// counts against nobody.
+func Halts(failures []Failure, p policy.UpgradePolicy) string {
+	nodes := map[string]Failure{}
+	for _, f := range failures {
+		if f.Policy != p.Name || f.Acknowledged || !lists(p, f.DaemonSet) {
+			continue
+		}
+		if first, ok := nodes[f.Node]; !ok || f.At.Before(first.At) || (f.At.Equal(first.At) && compareFailures(f, first) < 0) {
+			nodes[f.Node] = f
 		}
 	}
-	if len(nodes) <= t.policy.MaxFailures {
-		return
+	if len(nodes) <= p.MaxFailures {
+		return ""
 	}
 	first := firstFailure(nodes)
-	t.halted = fmt.Sprintf("nodes failed: %d, maxFailures: %d; first %s with %s at %s: %s",
-		len(nodes), t.policy.MaxFailures, first.Node, first.DaemonSet, first.Revision, first.Message)
+	return fmt.Sprintf("nodes failed: %d, maxFailures: %d; first %s with %s at %s: %s",
+		len(nodes), p.MaxFailures, first.Node, first.DaemonSet, first.Revision, first.Message)
 }
 
 func firstFailure(nodes map[string]Failure) Failure {
@@ -81,10 +90,8 @@ func firstFailure(nodes map[string]Failure) Failure {
 	return first
 }
 
-// names says that the policy lists a DaemonSet. A failure of one that it has
-// dropped is kept for its return and counts against nobody.
-func (t *tour) names(daemonSet string) bool {
-	return slices.ContainsFunc(t.policy.DaemonSets, func(n types.NamespacedName) bool { return n.String() == daemonSet })
+func lists(p policy.UpgradePolicy, daemonSet string) bool {
+	return slices.ContainsFunc(p.DaemonSets, func(n types.NamespacedName) bool { return n.String() == daemonSet })
 }
 
 // revision of one of the policy's DaemonSets; "" when it does not exist.

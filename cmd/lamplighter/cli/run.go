@@ -106,7 +106,12 @@ new version inside the maintenance windows that the same repository lists.`,
 		newApplyCommand(g),
 		newAgentCommand(g),
 		newStatusCommand(g),
+		newPauseCommand(g),
+		newHistoryCommand(g),
 		newResumeCommand(g),
+		newProceedCommand(g),
+		newHoldCommand(g),
+		newReleaseCommand(g),
 		newVersionCommand(g),
 	)
 	return root

@@ -25,11 +25,16 @@ func WriteVersion(w io.Writer, v Version) error {
 type Resumed struct {
 	Policy       string `json:"policy"`
 	Acknowledged int    `json:"acknowledged"` // failures that no longer count
+	Unpaused     bool   `json:"unpaused"`     // it had been paused
 }
 
 // WriteResumed writes what resuming did as one line.
 func WriteResumed(w io.Writer, r Resumed) error {
-	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged\n", r.Policy, countOf(r.Acknowledged, "failure"))
+	unpaused := ""
+	if r.Unpaused {
+		unpaused = ", no longer paused"
+	}
+	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged%s\n", r.Policy, countOf(r.Acknowledged, "failure"), unpaused)
 	return err
 }
 

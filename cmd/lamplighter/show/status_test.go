@@ -49,7 +49,7 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 				{Name: cni, Desired: 3, Current: 3, Ready: 2, UpToDate: 2, Available: 2},
 				{Name: csi, Desired: 3, Current: 3, Ready: 3, UpToDate: 3, Available: 3},
 			},
-			Window: window.State{Open: true, Close: now.Add(time.Hour)},
+			Window:  window.State{Open: true, Close: now.Add(time.Hour)},
 			Paused:  &rollout.Pause{Policy: "network", Reason: "CHG-7", By: "ada", Since: now},
 			Proceed: &rollout.Proceed{Policy: "network", Reason: "CVE", Since: now, Until: now.Add(time.Hour)},
 		}},

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
+)
+
+// holdManager owns the annotation that hold sets, so that the agent, which
+// applies DaemonSets under another name, leaves it alone.
+const holdManager = "lamplighter-hold"
+
+func newHoldCommand(g *globals) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "hold NODE|daemonset/NAMESPACE/NAME --reason WHY",
+		Short: "Skip a node, or all nodes of a DaemonSet",
+		Long: `Put the annotation lamplighter.dev/hold on a Node or a DaemonSet. A held node is not
+visited and keeps no other waiting; of a held DaemonSet no node is visited. A
+pod that was evicted already comes back by itself.`,
+		Example: `  lamplighter hold node-004 --reason "disk is being replaced"
+  lamplighter hold daemonset/kube-system/calico-node --reason "INC-42"`,
+		Args:              oneHoldable,
+		ValidArgsFunction: completeHoldable(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkReason(cmd, reason); err != nil {
+				return err
+			}
+			return annotate(cmd, g, args[0], reason)
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in one line (required)")
+	return cmd
+}
+
+func newReleaseCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release NODE|daemonset/NAMESPACE/NAME",
+		Short: "End a hold",
+		Long:  `Take the annotation lamplighter.dev/hold off a Node or a DaemonSet, whoever put it there.`,
+		Example: `  lamplighter release node-004
+  lamplighter release daemonset/kube-system/calico-node`,
+		Args:              oneHoldable,
+		ValidArgsFunction: completeHoldable(g),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return annotate(cmd, g, args[0], "")
+		},
+	}
+}
+
+// annotate holds what a reference names, or releases it when there is no reason.
+func annotate(cmd *cobra.Command, g *globals, ref, reason string) error {
+	d, err := openDesk(cmd.Context(), g)
+	if err != nil {
+		return err
+	}
+	target, err := newHoldable(d.client, ref)
+	if err != nil {
+		return err
+	}
+	before, err := target.get(cmd.Context())
+	if err != nil {
+		return target.explain(err)
+	}
+	answer := show.Held{Object: target.String(), Reason: reason}
+	answer.Before, answer.WasHeld = before.GetAnnotations()[health.HoldAnnotation], has(before, health.HoldAnnotation)
+	if reason == "" {
+		if heldInGit(before) {
+			return hint(fmt.Errorf("%s is held by the fleet repository", target), "take the annotation %s off there", health.HoldAnnotation)
+		}
+		if !answer.WasHeld {
+			return printAnswer(g, answer, show.WriteHeld)
+		}
+	}
+	if err := target.patch(cmd.Context(), annotation(reason)); err != nil {
+		return target.explain(err)
+	}
+	return printAnswer(g, answer, show.WriteHeld)
+}
+
+func has(o metav1.Object, annotation string) bool {
+	_, ok := o.GetAnnotations()[annotation]
+	return ok
+}
+
+// annotation is a patch that sets the hold, or takes it away.
+func annotation(reason string) []byte {
+	var value any
+	if reason != "" {
+		value = reason
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{health.HoldAnnotation: value}}})
+	if err != nil {
+		panic(err) // strings and maps always can be
+	}
+	return patch
+}
+
+// heldInGit says that the agent applies the annotation, and would again.
+func heldInGit(o metav1.Object) bool {
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == inventory.FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+health.HoldAnnotation+`"`)) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdable is a Node, or a DaemonSet when it has a namespace.
+type holdable struct {
+	client kubernetes.Interface
+	name   types.NamespacedName
+}
+
+const nodePrefix, daemonSetPrefix = "node/", "daemonset/"
+
+// newHoldable reads NODE, node/NODE or daemonset/NAMESPACE/NAME.
+func newHoldable(client kubernetes.Interface, ref string) (holdable, error) {
+	h := holdable{client: client}
+	rest, isDaemonSet := strings.CutPrefix(ref, daemonSetPrefix)
+	if !isDaemonSet {
+		h.name.Name = strings.TrimPrefix(ref, nodePrefix)
+		if h.name.Name == "" || strings.Contains(h.name.Name, "/") {
+			return h, fmt.Errorf("%q: name a node, or daemonset/NAMESPACE/NAME", ref)
+		}
+		return h, nil
+	}
+	name, err := daemonSetName(ref, rest)
+	h.name = name
+	return h, err
+}
+
+func daemonSetName(ref, rest string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(rest, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("%q: write daemonset/NAMESPACE/NAME", ref)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func (h holdable) String() string {
+	if h.name.Namespace == "" {
+		return "node " + h.name.Name
+	}
+	return "daemonset " + h.name.String()
+}
+
+func (h holdable) get(ctx context.Context) (metav1.Object, error) {
+	if h.name.Namespace == "" {
+		return h.client.CoreV1().Nodes().Get(ctx, h.name.Name, metav1.GetOptions{})
+	}
+	return h.client.AppsV1().DaemonSets(h.name.Namespace).Get(ctx, h.name.Name, metav1.GetOptions{})
+}
+
+func (h holdable) patch(ctx context.Context, patch []byte) error {
+	options := metav1.PatchOptions{FieldManager: holdManager}
+	var err error
+	if h.name.Namespace == "" {
+		_, err = h.client.CoreV1().Nodes().Patch(ctx, h.name.Name, types.MergePatchType, patch, options)
+	} else {
+		_, err = h.client.AppsV1().DaemonSets(h.name.Namespace).Patch(ctx, h.name.Name, types.MergePatchType, patch, options)
+	}
+	return err
+}
+
+func (h holdable) explain(err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s does not exist", h)
+	}
+	return fmt.Errorf("%s: %w", h, err)
+}
+
+func oneHoldable(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage(cmd, "%s takes the name of one node or daemonset/NAMESPACE/NAME, got %d arguments", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+// completeHoldable completes the names of nodes.
+func completeHoldable(g *globals) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		d, err := openDesk(cmd.Context(), g)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		list, err := d.client.CoreV1().Nodes().List(cmd.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// A happening is what a person wants to hear of a DaemonSet without asking.
+type happening struct {
+	daemonSet types.NamespacedName
+	uid       types.UID
+	node      string // it is about; "" when about none
+	reason    happeningReason
+	note      string
+	once      string // what makes it another one than those of the same reason
+}
+
+// A happeningReason is the reason of an Event.
+type happeningReason string
+
+const (
+	proceedBegan happeningReason = "ProceedBegan"
+	proceedEnded happeningReason = "ProceedEnded"
+	halted       happeningReason = "Halted"
+	visitFailed  happeningReason = "VisitFailed"
+)
+
+// level of the Event.
+func (r happeningReason) level() string {
+	if r == proceedEnded {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}
+
+// mostFailures bounds how many failed nodes of one pass are told of.
+const mostFailures = 20
+
+// happenings of a pass. Those of the words to proceed come from a comparison
+// with the ones that were in force before, since a person who takes one back
+// leaves no trace of it.
+func happenings(report reconcile.Report, before []rollout.Proceed, now time.Time) []happening {
+	var out []happening
+	add := func(policy, once string, reason happeningReason, note string) {
+		out = append(out, ofPolicy(report, happening{reason: reason, note: note, once: policy + once}, policy)...)
+	}
+	for _, p := range report.After.Ledger.Proceeds {
+		if report.After.Ledger.Proceeding(p.Policy, now) != nil {
+			add(p.Policy, p.Since.String(), proceedBegan, fmt.Sprintf("policy %s proceeds until %s, whatever its windows and freezes say: %s%s",
+				p.Policy, p.Until.UTC().Format(time.RFC3339), p.Reason, saidBy(p.By)))
+		}
+	}
+	for _, p := range before {
+		if still := report.After.Ledger.Proceeding(p.Policy, now); still == nil {
+			add(p.Policy, p.Since.String(), proceedEnded, fmt.Sprintf("windows and freezes of policy %s count again", p.Policy))
+		}
+	}
+	for _, p := range report.Plan.Rollout.Policies {
+		if p.Halted {
+			add(p.Name, p.HaltMessage, halted, fmt.Sprintf("policy %s: %s", p.Name, p.HaltMessage))
+		}
+	}
+	return append(out, failed(report)...)
+}
+
+func saidBy(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " (" + who + ")"
+}
+
+// ofPolicy is a happening of each DaemonSet of a policy.
+func ofPolicy(report reconcile.Report, h happening, policy string) []happening {
+	var out []happening
+	for _, p := range report.Observation.Policies.Upgrades {
+		if p.Name != policy {
+			continue
+		}
+		for _, name := range p.DaemonSets {
+			out = append(out, ofDaemonSet(report, h, name)...)
+		}
+	}
+	return out
+}
+
+// ofDaemonSet is a happening of a DaemonSet that exists.
+func ofDaemonSet(report reconcile.Report, h happening, name types.NamespacedName) []happening {
+	i := slices.IndexFunc(report.Observation.DaemonSets, func(d health.DaemonSet) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	h.daemonSet, h.uid = name, report.Observation.DaemonSets[i].UID
+	return []happening{h}
+}
+
+// failed are the nodes that this pass has put on record as failed.
+func failed(report reconcile.Report) []happening {
+	var out []happening
+	for _, f := range newFailures(report) {
+		if len(out) == mostFailures {
+			break
+		}
+		namespace, base, _ := strings.Cut(f.DaemonSet, string(types.Separator))
+		name := types.NamespacedName{Namespace: namespace, Name: base}
+		note := fmt.Sprintf("node %s did not settle on %s: %s", f.Node, f.Revision, f.Message)
+		out = append(out, ofDaemonSet(report, happening{reason: visitFailed, node: f.Node, note: note, once: f.Node + f.Revision}, name)...)
+	}
+	return out
+}
