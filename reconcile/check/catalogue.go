@@ -28,6 +28,7 @@ const (
 	NoPolicy             ID = "no-policy"
 	NoReadinessProbe     ID = "no-readiness-probe"
 	ShortVisitDuration   ID = "short-visit-duration"
+	SlowStart            ID = "slow-start"
 	LongGracePeriod      ID = "long-grace-period"
 	AllUnavailable       ID = "all-unavailable"
 	HoldWithoutReason    ID = "hold-without-reason"
@@ -77,6 +78,7 @@ var catalogue = index(
 	Check{NoPolicy, Warning, "List it in spec.daemonSets of an UpgradePolicy, and set updateStrategy OnDelete.", false},
 	Check{NoReadinessProbe, Warning, "Add a readinessProbe that succeeds once the agent does its work.", false},
 	Check{ShortVisitDuration, Warning, "Set visitDuration to what one node really takes.", false},
+	Check{SlowStart, Warning, "Raise readyTimeout of the policy, or give the startupProbe less time.", false},
 	Check{LongGracePeriod, Warning, "Raise visitDuration of the policy above it, or lower the grace period.", false},
 	Check{AllUnavailable, Warning, "Write a number or a smaller percentage.", false},
 	Check{HoldWithoutReason, Warning, "Write why, and who knows when it may go: the value is shown wherever the node or DaemonSet is held.", false},

@@ -19,6 +19,7 @@ func (r *report) visit(a agent) {
 	if a.policy == nil {
 		return
 	}
+	r.slowStart(a)
 	settles, own := a.settles(), firstReady(a.pod())
 	if settles >= a.policy.ReadyTimeout {
 		r.find(ReadyTimeout, a.subject, "", "takes at least %s to settle (ready after %s, then minReadySeconds), and readyTimeout of UpgradePolicy %s is %s: every node would fail",
@@ -29,6 +30,25 @@ func (r *report) visit(a agent) {
 			"lets an old pod stay for %s, longer than visitDuration %s of UpgradePolicy %s: a visit may go on after its window has closed",
 			words(grace), words(a.policy.VisitDuration), a.policy.Name)
 	}
+}
+
+// slowStart checks the time that a container may take to start.
+func (r *report) slowStart(a agent) {
+	each(a.pod().Containers, "containers", func(c *corev1.Container, field string) {
+		p := c.StartupProbe
+		if p == nil {
+			return
+		}
+		threshold := int64(p.FailureThreshold)
+		if threshold == 0 {
+			threshold = 3 // the default of Kubernetes
+		}
+		allowed := time.Duration(int64(p.InitialDelaySeconds)+threshold*int64(periodOf(p))) * time.Second
+		if allowed > a.policy.ReadyTimeout {
+			r.find(SlowStart, a.subject, field+".startupProbe", "gives container %s %s to start, longer than readyTimeout %s of UpgradePolicy %s: a slow start would count as a failure",
+				c.Name, words(allowed), words(a.policy.ReadyTimeout), a.policy.Name)
+		}
+	})
 }
 
 // settles is the least time from a new pod to a settled node.
