@@ -110,11 +110,16 @@ func TestRestartKeepsTheAnswer(t *testing.T) {
 }
 
 func rebuilt(t *rapid.T, w Window) Window {
-	r, ok := w.when.(*recurring)
-	if !ok {
+	var again Window
+	var err error
+	switch when := w.when.(type) {
+	case *recurring:
+		again, err = Recurring(when.spec)
+	case *events:
+		again, err = Events(EventsSpec{Name: w.Name, TimeZone: when.loc.String(), ICS: w.ICS()})
+	default:
 		return w
 	}
-	again, err := Recurring(r.spec)
 	if err != nil {
 		t.Fatal(err)
 	}

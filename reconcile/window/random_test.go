@@ -140,7 +140,11 @@ func (g generator) calendar() (Calendar, *timeline, time.Time, []string) {
 			minutes = l.frozen
 		}
 		var w Window
-		if g.IntN(6) == 0 {
+		if i >= allows && g.IntN(4) == 0 {
+			if w = g.events(l, minutes, zone, near, name); w.when == nil {
+				continue
+			}
+		} else if g.IntN(6) == 0 {
 			w = g.oneOff(near, name)
 			o := w.when.(oneOff)
 			mark(minutes, int(o.start.Sub(l.start)/time.Minute), int(o.end.Sub(o.start)/time.Minute))
