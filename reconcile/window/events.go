@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // EventsSpec is a calendar file as people write it. Every field is required.
@@ -29,7 +31,7 @@ func Events(spec EventsSpec) (Window, error) {
 	var faults []FieldError
 	loc, err := parseZone(spec.TimeZone)
 	if err != nil {
-		faults = append(faults, FieldError{"timeZone", err.Error()})
+		faults = append(faults, FieldError{"timeZone", strings.Map(printable, err.Error())})
 		loc = time.UTC // to tell what is wrong with the events too
 	}
 	list, errs := readICS(spec.ICS, loc)
@@ -45,12 +47,20 @@ func Events(spec EventsSpec) (Window, error) {
 			faults = append(faults, FieldError{"calendar", fmt.Sprintf("and %d more", len(errs)-i)})
 			break
 		}
-		faults = append(faults, FieldError{"calendar", err.Error()})
+		faults = append(faults, FieldError{"calendar", strings.Map(printable, err.Error())})
 	}
 	if len(faults) > 0 {
 		return Window{Name: spec.Name}, &SpecError{Name: spec.Name, Fields: faults}
 	}
 	return Window{Name: spec.Name, when: e}, nil
+}
+
+// printable replaces what would break a line: files hold anything.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
 }
 
 // event is something that happens at one or more times on the wall clock of a zone.
@@ -99,23 +109,22 @@ type events struct {
 
 func newEvents(list []event, loc *time.Location) (*events, error) {
 	e := &events{list: grouped(list), loc: loc}
-	for _, ev := range e.list {
-		c := clock{loc: ev.loc}
+	var all []upcoming
+	for i := range e.list {
+		ev := &e.list[i]
 		for _, at := range ev.starts {
-			if s := ev.at(&c, at); s.start.Before(s.end) {
-				e.spans = append(e.spans, s)
-			}
+			all = append(all, upcoming{at, ev})
 		}
 		e.longest.span = max(e.longest.span, ev.length.atMost())
 		if ev.rule != nil {
-			e.endless = append(e.endless, ev)
+			e.endless = append(e.endless, *ev)
 			e.longest.endless = max(e.longest.endless, ev.length.atMost())
 		}
 	}
+	e.spans = happen(all)
 	if len(e.spans)+len(e.endless) == 0 {
 		return nil, errNoEvent
 	}
-	slices.SortFunc(e.spans, byStart)
 	e.fixed = merged(e.spans)
 	e.text = writeICS(e.list)
 	if len(e.text) > maxNormal {
@@ -171,10 +180,6 @@ func merged(spans []occurrence) []occurrence {
 
 // repeated are the occurrences of endless events that touch [from, to], sorted.
 func (e *events) repeated(from, to time.Time) []occurrence {
-	type upcoming struct {
-		at time.Time
-		ev *event
-	}
 	var found []upcoming
 	early, late := from.UTC().Add(-e.longest.endless-slack), to.UTC().Add(slack)
 	for i := range e.endless {
@@ -187,23 +192,34 @@ func (e *events) repeated(from, to time.Time) []occurrence {
 			}
 		}
 	}
+	return slices.DeleteFunc(happen(found), func(o occurrence) bool { return o.end.Before(from) || o.start.After(to) })
+}
+
+// upcoming is an event at one wall-clock time.
+type upcoming struct {
+	at time.Time
+	ev *event
+}
+
+// happen maps events to instants, and sorts them. What begins and ends in a gap
+// of the clock does not happen.
+func happen(list []upcoming) []occurrence {
 	// In order of the wall clock, most are in the period that the clock remembers.
-	slices.SortFunc(found, func(a, b upcoming) int { return a.at.Compare(b.at) })
-	var spans []occurrence
+	slices.SortFunc(list, func(a, b upcoming) int { return a.at.Compare(b.at) })
+	out := make([]occurrence, 0, len(list))
 	clocks := map[*time.Location]*clock{}
-	for _, o := range found {
-		c := clocks[o.ev.loc]
+	for _, u := range list {
+		c := clocks[u.ev.loc]
 		if c == nil {
-			c = &clock{loc: o.ev.loc}
-			clocks[o.ev.loc] = c
+			c = &clock{loc: u.ev.loc}
+			clocks[u.ev.loc] = c
 		}
-		s := o.ev.at(c, o.at)
-		if s.start.Before(s.end) && !s.end.Before(from) && !s.start.After(to) {
-			spans = append(spans, s)
+		if o := u.ev.at(c, u.at); o.start.Before(o.end) {
+			out = append(out, o)
 		}
 	}
-	slices.SortFunc(spans, byStart)
-	return spans
+	slices.SortFunc(out, byStart)
+	return out
 }
 
 func (e *events) phase(t time.Time) phase {

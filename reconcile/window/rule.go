@@ -21,9 +21,13 @@ const (
 	maxRuleSteps = 50_000
 	// stepsOfYearly is what it costs to find the days of a rule without end.
 	stepsOfYearly = 200
+	// stepsOfNever is what it costs to find that a rule never comes.
+	stepsOfNever = maxRuleSteps / 2
 	// yearsOfRule is how long a yearly rule that ends may go on, and
 	// yearsOfOften one that repeats more often.
 	yearsOfRule, yearsOfOften = 100, 10
+	// maxPerYear is on how many days of a year all rules without end may come.
+	maxPerYear = 1000
 	// maxInterval of a rule without end: with 29 February it comes in 28 years.
 	maxInterval = 4
 )
@@ -64,8 +68,9 @@ func (r *yearly) in(year int, first time.Time) iter.Seq[time.Time] {
 
 // ruleReader reads the rules of one calendar.
 type ruleReader struct {
-	steps  int
-	byText map[string]*yearly
+	steps   int
+	perYear int
+	byText  map[string]*yearly
 }
 
 // readRule reads an RRULE. Its error says what is not read.
@@ -86,8 +91,12 @@ func readRule(text string) (option *rrule.ROption, err error) {
 		return nil, fmt.Errorf("FREQ=%s is not read: FREQ=DAILY is the most often, or write a Freeze with a schedule", option.Freq)
 	case len(option.Byhour)+len(option.Byminute)+len(option.Bysecond)+len(option.Byeaster) > 0 || !option.Dtstart.IsZero():
 		return nil, fmt.Errorf("%q is not read: BYMONTH, BYMONTHDAY, BYDAY, BYYEARDAY, BYWEEKNO and BYSETPOS are", clip(text))
+	case option.Freq >= rrule.WEEKLY && len(option.Bymonth)+len(option.Bymonthday)+len(option.Byyearday)+len(option.Byweekno)+len(option.Bysetpos) > 0:
+		return nil, fmt.Errorf("FREQ=%s is read with BYDAY alone: write FREQ=YEARLY for days of some months", option.Freq)
 	case option.Count > 0 && !option.Until.IsZero():
 		return nil, errors.New("has both COUNT and UNTIL: keep one")
+	case option.Interval > maxOccurrences:
+		return nil, fmt.Errorf("INTERVAL=%d is more than %d", option.Interval, maxOccurrences)
 	case option.Interval < 0 || option.Count < 0 || strings.Contains(strings.ToUpper(text), "COUNT=0"):
 		return nil, fmt.Errorf("%q has a number below 1", clip(text))
 	}
@@ -120,6 +129,9 @@ func (rr *ruleReader) follow(o *rrule.ROption, first time.Time) ([]time.Time, er
 	switch {
 	case err != nil:
 		return nil, err
+	case len(list) == 0:
+		rr.steps += stepsOfNever
+		return nil, fmt.Errorf("%q never comes", o.RRuleString())
 	case len(list) < o.Count:
 		return nil, fmt.Errorf("does not come to COUNT=%d within %d years", o.Count, years)
 	}
@@ -137,15 +149,15 @@ func (rr *ruleReader) repeat(o *rrule.ROption, first time.Time) (*yearly, error)
 	full := explicit(*o, first)
 	text := full.RRuleString()
 	if r := rr.byText[text]; r != nil {
-		return r, nil
+		return r, rr.count(r)
 	}
 	r := &yearly{text: text, interval: o.Interval, days: map[yearKind][]int{}}
 	if rr.steps += stepsOfYearly; rr.steps > maxRuleSteps {
 		return nil, errors.New("is one of too many to follow: write the dates")
 	}
-	const anyYear, cycle = 2000, 28 // every kind of year comes once in 28
+	const anyYear, kinds = 1972, 28 // the last that the library knows are of the same kinds
 	comes := false
-	for year := anyYear; year < anyYear+cycle; year++ {
+	for year := anyYear; year < anyYear+kinds; year++ {
 		kind := kindOf(year)
 		if _, ok := r.days[kind]; ok {
 			continue
@@ -161,10 +173,23 @@ func (rr *ruleReader) repeat(o *rrule.ROption, first time.Time) (*yearly, error)
 		comes = comes || len(list) > 0
 	}
 	if !comes {
+		rr.steps += stepsOfNever
 		return nil, fmt.Errorf("%q never comes", o.RRuleString())
 	}
 	rr.byText[text] = r
-	return r, nil
+	return r, rr.count(r)
+}
+
+// count bounds what has to be looked at for one answer.
+func (rr *ruleReader) count(r *yearly) error {
+	most := 0
+	for _, days := range r.days {
+		most = max(most, len(days))
+	}
+	if rr.perYear += most; rr.perYear > maxPerYear {
+		return fmt.Errorf("comes %d times a year, with the rules before more than %d: write a Freeze with a schedule", most, maxPerYear)
+	}
+	return nil
 }
 
 // within lists the days of one year that a yearly rule matches.
@@ -199,13 +224,25 @@ func explicit(o rrule.ROption, first time.Time) rrule.ROption {
 	return o
 }
 
-// times asks the library, whose panics are errors here.
+const (
+	// lastOfLibrary is the year in which the library gives up. It heeds UNTIL
+	// only when it has found something.
+	lastOfLibrary = 9999
+	// cycle of years after which all dates fall on the same weekdays again.
+	cycle = 400
+)
+
+// times asks the library for the times of a rule until a bound, whose panics
+// are errors here. It is asked for the last years that it knows, and for those
+// of the same kinds as the ones that are meant, so that it does not look far.
 func times(o rrule.ROption) (list []time.Time, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%q cannot be followed: %v", o.RRuleString(), p)
 		}
 	}()
+	later := (lastOfLibrary - o.Until.Year()) / cycle * cycle
+	o.Dtstart, o.Until = o.Dtstart.AddDate(later, 0, 0), o.Until.AddDate(later, 0, 0)
 	r, err := rrule.NewRRule(o)
 	if err != nil {
 		return nil, fmt.Errorf("%q cannot be read: %w", o.RRuleString(), err)
@@ -219,6 +256,6 @@ func times(o rrule.ROption) (list []time.Time, err error) {
 		case len(list) == maxOccurrences:
 			return nil, fmt.Errorf("comes more than %d times", maxOccurrences)
 		}
-		list = append(list, at)
+		list = append(list, at.AddDate(-later, 0, 0))
 	}
 }

@@ -24,6 +24,8 @@ func parseZone(name string) (*time.Location, error) {
 		return nil, fmt.Errorf("%q is another zone on every machine: write the IANA name, such as Europe/Berlin", name)
 	case len(name) > maxZoneName || strings.IndexFunc(name, notInZoneName) >= 0:
 		return nil, fmt.Errorf("%q is not an IANA name: write one such as Europe/Berlin, or UTC", clip(name))
+	case oldZones[name] != "":
+		return nil, fmt.Errorf("%q is an old name that not every system knows: write %s", name, oldZones[name])
 	case !strings.Contains(name, "/"):
 		return nil, fmt.Errorf("%q is an abbreviation: write the IANA name of the place, such as Europe/Berlin, or UTC", name)
 	case strings.HasPrefix(name, "posix/"), strings.HasPrefix(name, "right/"):
