@@ -14,5 +14,6 @@ import (
 func NewAsker(c *cluster.Cluster, now func() time.Time) *gate.Asker {
 	return gate.New(gate.Options{Now: now, Answerers: map[rollout.QuestionKind]gate.Answerer{
 		rollout.Admission: c.Admission,
+		rollout.Room:      c.Room,
 	}})
 }

@@ -20,10 +20,11 @@ import (
 type interner struct {
 	mu         sync.Mutex
 	references map[types.UID][]inventory.ID // by DaemonSet, as its last pod had them
+	needs      map[types.UID]*health.Needs  // the same
 }
 
 func newInterner() *interner {
-	return &interner{references: map[types.UID][]inventory.ID{}}
+	return &interner{references: map[types.UID][]inventory.ID{}, needs: map[types.UID]*health.Needs{}}
 }
 
 func (i *interner) reducePod(obj any) (health.Pod, error) {
@@ -38,7 +39,19 @@ func (i *interner) reducePod(obj any) (health.Pod, error) {
 	pod.Node = share(pod.Node)
 	pod.Phase = corev1.PodPhase(share(string(pod.Phase)))
 	pod.References = i.shared(pod.Owner, pod.References)
+	pod.Needs = i.sharedNeeds(pod.Owner, pod.Needs)
 	return pod, nil
+}
+
+// sharedNeeds returns needs that other pods of the owner may have too.
+func (i *interner) sharedNeeds(owner types.UID, needs *health.Needs) *health.Needs {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if last := i.needs[owner]; last != nil && needs != nil && last.Equal(*needs) {
+		return last
+	}
+	i.needs[owner] = needs
+	return needs
 }
 
 // shared returns a slice that other pods of the owner may hold too.

@@ -99,7 +99,7 @@ func TestPodOf(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "ds-x", UID: "p1", ResourceVersion: "42", OwnerReferences: ownedBy("me"),
 			CreationTimestamp: metav1.NewTime(at), DeletionTimestamp: new(metav1.NewTime(at.Add(time.Hour))),
-			DeletionGracePeriodSeconds: new(int64(5)), Labels: map[string]string{"controller-revision-hash": "h1"},
+			DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"example.com/detach"}, Labels: map[string]string{"controller-revision-hash": "h1"},
 		},
 		Spec:   corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), ServiceAccountName: "sa"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Add(time.Minute))}}},
@@ -108,6 +108,7 @@ func TestPodOf(t *testing.T) {
 		Name: types.NamespacedName{Namespace: "ns", Name: "ds-x"}, UID: "p1", ResourceVersion: "42", Node: "n1", Owner: "me", Hash: "h1",
 		Phase: corev1.PodRunning, Created: at, Ready: true, ReadySince: at.Add(time.Minute), Deleting: true,
 		DeletionDeadline: at.Add(time.Hour), GracePeriod: 5 * time.Second, References: []inventory.ID{core("ServiceAccount", "sa")},
+		Finalizers: []string{"example.com/detach"}, Needs: &Needs{},
 	}
 	if diff := cmp.Diff(want, PodOf(pod)); diff != "" {
 		t.Error(diff)

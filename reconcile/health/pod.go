@@ -33,6 +33,7 @@ type Pod struct {
 	GracePeriod      time.Duration
 	Problem          Problem
 	References       []inventory.ID
+	Needs            *Needs // nil when not known
 }
 
 // PodOf reads a Pod object.
@@ -49,6 +50,8 @@ func PodOf(p *corev1.Pod) Pod {
 		Problem:         problemOf(p),
 		References:      References(&p.Spec, p.Namespace),
 	}
+	needs := NeedsOf(&p.Spec)
+	pod.Needs = &needs
 	if c := metav1.GetControllerOfNoCopy(p); c != nil && c.Kind == "DaemonSet" {
 		pod.Owner = c.UID
 	}

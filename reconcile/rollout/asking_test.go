@@ -10,7 +10,7 @@ import (
 )
 
 // readAnswer reads "answer KIND SUBJECT REPLY AGE MISSES [MESSAGE]". The SUBJECT of
-// Admission is DAEMONSET@REVISION@NODE.
+// Admission and Room is DAEMONSET@REVISION@NODE.
 func (s *scene) readAnswer(w []string) {
 	s.t.Helper()
 	if s.observed.Answers == nil {
@@ -25,7 +25,7 @@ func (s *scene) question(kind, subject string) Question {
 	s.t.Helper()
 	q := Question{Kind: QuestionKind(kind)}
 	switch parts := strings.Split(subject, "@"); {
-	case q.Kind == Admission && len(parts) == 3:
+	case (q.Kind == Admission || q.Kind == Room) && len(parts) == 3:
 		q.DaemonSet, q.Revision, q.Node = nameOf(parts[0]), parts[1], parts[2]
 	default:
 		s.t.Fatalf("answer: unknown question %q %q", kind, subject)

@@ -26,6 +26,16 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			s.hold = t.check(s)
 		}
 		if s.hold.reason == "" {
+			note := s.hold.message
+			if s.hold = t.room(s); s.hold.reason == "" {
+				s.hold.message = note
+			}
+		}
+		if t.awaited(s) {
+			slots.take(s)
+			domains.take(s)
+		}
+		if s.hold.reason == "" {
 			slots.take(s)
 			domains.take(s)
 			t.evict(s)

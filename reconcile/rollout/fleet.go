@@ -39,6 +39,7 @@ type daemonSet struct {
 	*health.DaemonSet
 	key      string
 	placer   health.Placer
+	needs    health.Needs
 	unproven sentence
 	admitted bool     // a pod of the revision exists
 	question Question // about its admission; zero while it was not asked
@@ -76,7 +77,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 			}
 		}
 		if !d.Deleting {
-			f.sets = append(f.sets, &daemonSet{DaemonSet: d, key: d.Name.String(), placer: health.NewPlacer(*d)})
+			f.sets = append(f.sets, &daemonSet{DaemonSet: d, key: d.Name.String(), placer: health.NewPlacer(*d), needs: health.NeedsOf(d.Template)})
 		}
 	}
 	slices.SortFunc(f.sets, func(a, b *daemonSet) int { return strings.Compare(a.key, b.key) })

@@ -43,7 +43,10 @@ func (t *tour) holdOf(s *stop) hold {
 	if h := t.heldByTime(s); h.reason != "" {
 		return h
 	}
-	return t.heldByRefusal(s)
+	if h := t.heldByRefusal(s); h.reason != "" {
+		return h
+	}
+	return t.knownNoRoom(s)
 }
 
 func (t *tour) heldBySomebody(s *stop) hold {
@@ -141,7 +144,8 @@ func (t *tour) heldByRefusal(s *stop) hold {
 
 // restrain finds the holds of a tour. A visit that cannot go on, and of which
 // nothing has happened, gives its slot back once it is beyond doubt that
-// nothing has. So does one whose node is up in a wave whose turn is not yet.
+// nothing has. So does one whose node is up, in a wave whose turn is not yet or
+// without room for its next pod.
 func (t *tour) restrain() {
 	for i := range t.stops {
 		if s := &t.stops[i]; s.set != nil {
@@ -154,7 +158,7 @@ func (t *tour) restrain() {
 		case s.set == nil, s.visit == nil:
 		case s.hold.reason == "":
 			t.giveWay(s)
-		case (!s.begun || s.hold.byWave()) && !t.doubtful(s.visit):
+		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.doubtful(s.visit):
 			t.forsake(s)
 		}
 	}

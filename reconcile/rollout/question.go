@@ -26,6 +26,9 @@ const (
 	// Admission: does the API server admit a pod of the DaemonSet's Revision on
 	// the Node? The answer for one node counts for all.
 	Admission QuestionKind = "Admission"
+	// Room: does a pod of the DaemonSet's Revision fit on the Node, in the place
+	// of the one that is there?
+	Room QuestionKind = "Room"
 )
 
 // Answers are what has been found out, by question.

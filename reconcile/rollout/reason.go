@@ -44,6 +44,8 @@ const (
 	NodeCordoned Reason = "NodeCordoned"
 	// WouldNotReturn: an evicted pod would not be created again on the node.
 	WouldNotReturn Reason = "WouldNotReturn"
+	// NoRoom: the new pod would not fit on the node.
+	NoRoom Reason = "NoRoom"
 	// RevisionNotObserved: the DaemonSet's current revision is not known yet.
 	RevisionNotObserved Reason = "RevisionNotObserved"
 	// StuckTerminating: a pod is still there long after its grace period.
@@ -69,7 +71,7 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
-		WouldNotReturn, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused,
+		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused,
 		ClockUntrusted,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -239,7 +240,7 @@ func (s *scene) readSettled(w []string) SettledWave {
 }
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
-// [rolling] [deleting] [hold=WHY] [minready=60s] [locks=NODE]
+// [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE]
 // [select=LABEL=VALUE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
@@ -264,6 +265,8 @@ func (s *scene) readDaemonSet(w []string) {
 			d.Hold = value
 		case "minready":
 			d.MinReadySeconds = int32(age(s.t, value) / time.Second)
+		case "needs":
+			d.Template.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(value)}}}}
 		case "locks":
 			d.Locks = append(d.Locks, value)
 		case "select":
@@ -317,7 +320,7 @@ func (s *scene) readNode(w []string) {
 
 // readPod reads "REVISION(ATTRIBUTE,ATTRIBUTE)": created=AGE, ready=AGE,
 // unready, unready=AGE, deleting=AGE (since the grace period ended; negative
-// while it runs), finalizer=NAME, phase=PHASE, problem=REASON. Without any it was created a day
+// while it runs), finalizer=NAME, needs=MILLICPU, phase=PHASE, problem=REASON. Without any it was created a day
 // ago and is Ready since.
 func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 	s.t.Helper()
@@ -345,6 +348,8 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 			}
 		case "deleting":
 			p.Deleting, p.DeletionDeadline = true, s.now.Add(-age(s.t, value))
+		case "needs":
+			p.Needs = &health.Needs{Requests: []health.Request{{Name: corev1.ResourceCPU, Milli: int64(number(s.t, value))}}}
 		case "finalizer":
 			p.Finalizers = append(p.Finalizers, value)
 		case "phase":

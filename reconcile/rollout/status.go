@@ -57,7 +57,7 @@ func (t *tour) newWork() []work {
 // needsSomebody says that time alone does not end a hold.
 func (r Reason) needsSomebody() bool {
 	switch r {
-	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned, WouldNotReturn, Failed, StuckTerminating:
+	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned, WouldNotReturn, NoRoom, Failed, StuckTerminating:
 		return true
 	default:
 		return false

@@ -178,7 +178,7 @@ func lamp(d rollout.Decision) string {
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed
-	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeMaintenance, rollout.NodeCordoned, rollout.WouldNotReturn:
+	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeMaintenance, rollout.NodeCordoned, rollout.WouldNotReturn, rollout.NoRoom:
 		return lampAway
 	default:
 		return lampWaiting

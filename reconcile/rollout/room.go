@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+// room asks whether the new pod fits on the node, if it needs more than the one
+// that it replaces: an evicted pod of which the successor finds no room is gone.
+func (t *tour) room(s *stop) hold {
+	pod := s.verdict.Pod
+	if pod.Needs == nil || s.set.needs.Within(*pod.Needs) {
+		return hold{}
+	}
+	q := t.roomFor(s)
+	switch a := t.inquiry.heed(q, t.inquiry.answers[q]); a.Reply {
+	case Yes:
+		return hold{}
+	case No:
+		return hold{action: Hold, reason: NoRoom, until: t.after(a.askedAgain()), message: "the new pod would not fit: " + a.Message}
+	case Unknown:
+		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain()), message: "it is not known whether the new pod fits on the node: " + a.Message}
+	default:
+		return hold{action: Hold, reason: Checking, message: "the new pod needs more than the old one, and it is asked whether it fits on the node"}
+	}
+}
+
+func (t *tour) roomFor(s *stop) Question {
+	return Question{Kind: Room, DaemonSet: s.set.Name, Revision: s.set.Revision, Node: s.node.Name}
+}
+
+// knownNoRoom holds a node of which it is known that the new pod does not fit,
+// so that others go on.
+func (t *tour) knownNoRoom(s *stop) hold {
+	if s.verdict.Pod == nil || t.inquiry.supposed || t.inquiry.answers[t.roomFor(s)].Reply != No {
+		return hold{}
+	}
+	return t.room(s)
+}
+
+// awaited says that the answer about a node is on its way, so that its place is
+// kept and not all nodes are asked about at once.
+func (t *tour) awaited(s *stop) bool {
+	return s.hold.reason == Checking && t.inquiry.asked[t.roomFor(s)] && t.inquiry.answers[t.roomFor(s)].Reply != Unknown
+}
