@@ -10,10 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 )
 
 // outlook writes a forecast as text: what changes for pods, the visits, and how
@@ -135,6 +137,11 @@ spec: {start: 2026-12-01T10:00:00Z, end: 2026-12-01T11:00:00Z, nodeSelector: {ma
 		t.Errorf("got %q", got)
 	}
 	obs.Nodes[0].Labels = map[string]string{"pool": "gpu"}
+	obs.Policies.Upgrades[0].Waves = []policy.Wave{{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"})}, {Name: "rest"}}
+	if got := Unmatched(obs); !cmp.Equal(got, []string{"UpgradePolicy/network: spec.waves: the nodeSelector of canary matches no node of this cluster: canary=true"}) {
+		t.Errorf("got %q", got)
+	}
+	obs.Policies.Upgrades[0].Waves = nil
 	if got := Unmatched(obs); got != nil {
 		t.Errorf("got %q, want nothing", got)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Unmatched lists what a fleet selects and this cluster does not have: the
-// selectors of windows and DaemonSets that match no node, and the DaemonSets
+// selectors of windows, waves and DaemonSets that match no node, and the DaemonSets
 // that a policy names and nobody has. Each is a line that names its object first;
 // they are sorted.
 func Unmatched(obs Observation) []string {
@@ -35,6 +35,11 @@ func Unmatched(obs Observation) []string {
 		}
 	}
 	for _, p := range obs.Policies.Upgrades {
+		for _, w := range p.Waves {
+			if w.Selector != nil && !anyNode(obs.Nodes, w.Selector) {
+				found = append(found, fmt.Sprintf("%s/%s: spec.waves: the nodeSelector of %s matches no node of this cluster: %s", policy.KindUpgradePolicy, p.Name, w.Name, w.Selector))
+			}
+		}
 		for _, name := range p.DaemonSets {
 			if !exist[name] {
 				found = append(found, fmt.Sprintf("%s/%s: DaemonSet %s does not exist", policy.KindUpgradePolicy, p.Name, name))

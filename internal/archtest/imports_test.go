@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"reconcile/policy":           {"reconcile/window"},
 	"reconcile/health":           {"inventory"},
 	"reconcile/rollout":          {"inventory", "reconcile/health", "reconcile/policy", "reconcile/window"},
-	"cmd/lamplighter/show":       {"inventory", "reconcile", "reconcile/check", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"cmd/lamplighter/show":       {"inventory", "reconcile", "reconcile/check", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/why", "reconcile/window", "render"},
 	"reconcile/check":            {"inventory", "reconcile/health", "reconcile/policy", "reconcile/window", "render"},
 	"render/gitsource":           {"render"},
 	"render/gitsource/signature": {},
@@ -33,9 +33,10 @@ var mayImport = map[string][]string{
 	"reconcile/gate":             {"reconcile/policy", "reconcile/rollout"},
 	"reconcile/cluster":          {"inventory", "reconcile/health", "reconcile/rollout"},
 	"reconcile":                  {"inventory", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"reconcile/why":              {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/agent/webhook":    {},
 	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature"},
-	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource"},
+	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
 	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
 	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
 	"internal/archtest":          {},
@@ -47,7 +48,7 @@ var mayImport = map[string][]string{
 // pure packages answer from their arguments alone.
 var pure = []string{
 	"cmd/lamplighter/show", "inventory", "reconcile/check", "reconcile/health", "reconcile/policy",
-	"reconcile/rollout", "reconcile/window", "render", "render/gitsource/signature",
+	"reconcile/rollout", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature",
 }
 
 // effects are what a pure package may not import itself.

@@ -10,14 +10,14 @@ import (
 // didYouMean is the second half of a message: the nearest word, or what else to
 // do when none is near.
 func didYouMean(word string, known []string, otherwise string) string {
-	if best := nearest(word, known); best != "" {
+	if best := Nearest(word, known); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
 	}
 	return ": " + otherwise
 }
 
-// nearest is the known word with the fewest edits, if they are few for its length.
-func nearest(word string, known []string) string {
+// Nearest is the known word with the fewest edits, if they are few for its length; "" when there is none.
+func Nearest(word string, known []string) string {
 	const longest = 64
 	best, fewest := "", 3
 	if len(word) > longest {

@@ -59,7 +59,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 }
 
 var (
-	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume`)
+	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|why daemonset`)
 	otherCluster = regexp.MustCompile(` --context \S+`)
 )
 
