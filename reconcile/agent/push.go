@@ -17,6 +17,9 @@ const (
 	// lookDelay gathers what is said of one push, and of several in a row, into
 	// one look.
 	lookDelay = 500 * time.Millisecond
+	// secondLook is when to look once more after a push that is not to be seen: a
+	// host may tell of it before all its servers show it.
+	secondLook = 10 * time.Second
 	// forwardDelay is how long a process waits between two words to the leader.
 	forwardDelay = time.Second
 	// forwardTimeout bounds one of them.

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -19,17 +21,26 @@ import (
 	"lamplighter.dev/render/gitsource"
 )
 
-// asked is a Git remote that notes when it was asked.
-type asked struct{ times []time.Time }
+// asked is a Git remote that notes when it was asked, and shows its newest commit
+// late.
+type asked struct {
+	times []time.Time
+	hash  string
+	next  string // shown from late on
+	late  time.Time
+}
 
 func (a *asked) Fetch(context.Context) (gitsource.Commit, error) {
 	a.times = append(a.times, time.Now())
-	return gitsource.Commit{}, errors.New("nothing here")
+	if a.next != "" && !time.Now().Before(a.late) {
+		a.hash = a.next
+	}
+	return gitsource.Commit{Hash: a.hash, Tree: fstest.MapFS{}}, nil
 }
 
 func TestPushIsLookedForBeforeTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		remote, p := &asked{}, newPushes(stateStore{}, time.Now, slog.New(slog.DiscardHandler))
+		remote, p := &asked{hash: "first"}, newPushes(stateStore{}, time.Now, slog.New(slog.DiscardHandler))
 		defer p.leading()()
 		poller := &poller{
 			source: remote, interval: time.Hour, now: time.Now, log: slog.New(slog.DiscardHandler),
@@ -41,12 +52,18 @@ func TestPushIsLookedForBeforeTheInterval(t *testing.T) {
 		go func() { poller.run(ctx, make(chan update, 1)); close(done) }()
 
 		<-time.After(time.Minute)
+		synctest.Wait()
+		remote.hash = "second"
 		for range 20 { // one burst
 			p.told()
 			<-time.After(10 * time.Millisecond)
 		}
 		<-time.After(time.Minute)
+		synctest.Wait()
+		remote.next, remote.late = "third", time.Now().Add(3*time.Second)
 		p.told()
+		<-time.After(time.Minute)
+		p.told() // of another branch: there is nothing new
 		<-time.After(time.Minute)
 		end()
 		<-done
@@ -55,8 +72,9 @@ func TestPushIsLookedForBeforeTheInterval(t *testing.T) {
 		for _, at := range remote.times {
 			got = append(got, at.Sub(start).Truncate(time.Second))
 		}
-		if len(got) != 3 || got[0] != 0 || got[1] != time.Minute || got[2] != 2*time.Minute {
-			t.Errorf("asked at %v, want at the start, and once for the burst and the push", got)
+		want := []time.Duration{0, 60 * time.Second, 120 * time.Second, 130 * time.Second, 180 * time.Second, 190 * time.Second}
+		if !slices.Equal(got, want) || poller.seen != "third" {
+			t.Errorf("asked at %v, want %v: at the start, once for the burst, and twice for what is not seen at once", got, want)
 		}
 	})
 }
@@ -82,21 +100,25 @@ func TestStandbyTellsTheLeader(t *testing.T) {
 			p.told()
 			<-time.After(100 * time.Millisecond)
 		}
+		synctest.Wait()
 		if n := len(notes); n < 3 || n > 4 {
 			t.Errorf("%d notes in three seconds, want one a second", n)
 		}
 		failing = false
 		stop := p.leading()
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		before := len(notes)
 		p.told()
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		if len(notes) != before || len(p.look) != 1 {
 			t.Errorf("a leader tells itself: %d notes more, %d looks", len(notes)-before, len(p.look))
 		}
 		stop()
 		p.told()
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		if len(notes) != before+1 || !notes[before].After(start) {
 			t.Errorf("notes %v, want one more", notes)
 		}

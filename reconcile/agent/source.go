@@ -47,7 +47,8 @@ type poller struct {
 // run polls until ctx is done. Only the newest update waits in out, which has
 // room for one.
 func (p *poller) run(ctx context.Context, out chan update) {
-	for {
+	for pushed := false; ; {
+		before := p.seen
 		if u, changed := p.poll(ctx); changed {
 			select {
 			case <-out:
@@ -55,19 +56,24 @@ func (p *poller) run(ctx context.Context, out chan update) {
 			}
 			out <- u
 		}
-		if p.wait(ctx, jitter(pause(p.interval, p.failures, p.failure))); ctx.Err() != nil {
+		d := jitter(pause(p.interval, p.failures, p.failure))
+		if pushed && p.seen == before {
+			d = min(d, secondLook)
+		}
+		if pushed = p.wait(ctx, d); ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// wait blocks for a time, or until somebody has pushed.
-func (p *poller) wait(ctx context.Context, d time.Duration) {
+// wait blocks for a time, or until somebody has pushed, and says whether that is
+// why it ended.
+func (p *poller) wait(ctx context.Context, d time.Duration) (pushed bool) {
 	select {
 	case <-ctx.Done():
-		return
+		return false
 	case <-time.After(d):
-		return
+		return false
 	case <-p.look:
 	}
 	select {
@@ -78,6 +84,7 @@ func (p *poller) wait(ctx context.Context, d time.Duration) {
 	case <-p.look:
 	default:
 	}
+	return true
 }
 
 // poll asks once. It answers whether there is anything new to say.

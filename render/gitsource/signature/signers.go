@@ -87,21 +87,22 @@ func rsaBits(key ssh.PublicKey) int {
 
 func (s *allowedSigner) set(option string) error {
 	name, value, hasValue := strings.Cut(option, "=")
-	value = strings.Trim(value, `"`)
+	inner, opens := strings.CutPrefix(value, `"`)
+	inner, closes := strings.CutSuffix(inner, `"`)
 	var err error
 	switch name = strings.ToLower(name); {
 	case name == "cert-authority":
 		return errors.New("cert-authority is not supported: list the keys themselves")
 	case name != "namespaces" && name != "valid-after" && name != "valid-before":
 		return fmt.Errorf("the option %q is not known", name)
-	case !hasValue || value == "":
-		return fmt.Errorf("the option %s has no value", name)
+	case !hasValue || !opens || !closes || inner == "":
+		return fmt.Errorf("the option %s has no value in quotes", name)
 	case name == "namespaces" && s.namespaces == "":
-		s.namespaces = value
+		s.namespaces = inner
 	case name == "valid-after" && s.after.IsZero():
-		s.after, err = parseTime(value)
+		s.after, err = parseTime(inner)
 	case name == "valid-before" && s.before.IsZero():
-		s.before, err = parseTime(value)
+		s.before, err = parseTime(inner)
 	default:
 		return fmt.Errorf("the option %s is there twice", name)
 	}

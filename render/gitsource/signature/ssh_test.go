@@ -4,7 +4,9 @@ package signature_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -69,9 +71,13 @@ func TestPrincipals(t *testing.T) {
 		"alice@example.com/x,al?[c]e@example": false,
 	} {
 		t.Run(principals, func(t *testing.T) {
-			_, err := parse(t, w.allowed(t, key, principals, "")).VerifyCommit(commit, now)
+			line := w.allowed(t, key, principals, "")
+			_, err := parse(t, line).VerifyCommit(commit, now)
 			if got := err == nil; got != want {
 				t.Errorf("trusted: %t, want %t (%v)", got, want, err)
+			}
+			if got := w.sshKeygenTrusts(t, line, commit); got != want {
+				t.Errorf("ssh-keygen trusts: %t, want %t", got, want)
 			}
 		})
 	}
@@ -85,7 +91,6 @@ func TestOptionsOfSigners(t *testing.T) {
 		`namespaces="git"`:                                   "",
 		`namespaces="file,git"`:                              "",
 		`namespaces="*"`:                                     "",
-		`namespaces=git`:                                     "",
 		`namespaces="file"`:                                  "may sign in file, not in git",
 		`namespaces="git-hooks"`:                             "may sign in git-hooks, not in git",
 		`valid-after="20260601"`:                             "",
@@ -100,7 +105,11 @@ func TestOptionsOfSigners(t *testing.T) {
 		`valid-after="20260101",valid-before="202601010001"`: "was valid until",
 	} {
 		t.Run(options, func(t *testing.T) {
-			keys := parse(t, w.allowed(t, key, alice, options))
+			line := w.allowed(t, key, alice, options)
+			keys := parse(t, line)
+			if got := w.sshKeygenTrusts(t, line, commit); got != (want == "") {
+				t.Errorf("ssh-keygen trusts: %t", got)
+			}
 			if want != "" {
 				refuses(t, keys, commit, want)
 				return
@@ -115,6 +124,22 @@ func TestOptionsOfSigners(t *testing.T) {
 	if _, err := parse(t, lines).VerifyCommit(commit, now); err != nil {
 		t.Error(err)
 	}
+}
+
+// sshKeygenTrusts asks OpenSSH itself, as git verify-commit does, for the address
+// and the time of the workshop's commits.
+func (w *workshop) sshKeygenTrusts(t *testing.T, line string, commit []byte) bool {
+	t.Helper()
+	w.write(t, "allowed", []byte(line))
+	w.write(t, "signature", bytes.ReplaceAll(bytes.TrimPrefix(signatureOf(commit), []byte("gpgsig ")), []byte("\n "), []byte("\n")))
+	cmd := exec.Command("ssh-keygen", "-Y", "verify", "-f", "allowed", "-I", alice, "-n", "git", "-s", "signature", "-Overify-time=20260601110000")
+	cmd.Dir, cmd.Env = w.dir, []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC"}
+	cmd.Stdin = bytes.NewReader(bytes.Replace(commit, signatureOf(commit), nil, 1))
+	out, err := cmd.CombinedOutput()
+	if _, refused := errors.AsType[*exec.ExitError](err); err != nil && !refused {
+		t.Fatalf("ssh-keygen: %v\n%s", err, out)
+	}
+	return err == nil
 }
 
 // What was signed for something else is no signature of a commit, even if it
