@@ -137,7 +137,7 @@ func NewOpenings(set policy.Set, from, to time.Time) Openings {
 	}
 	for _, c := range calendars(set) {
 		for _, o := range c.Openings(from, to) {
-			out.Openings = append(out.Openings, newOpening(c.policy, o, from))
+			out.Openings = append(out.Openings, newOpening(c, o, from))
 		}
 		for _, o := range c.Covered(from, to) {
 			f := Frozen{Policy: c.policy, Freeze: o.FrozenBefore, Reason: reasons[o.FrozenBefore]}
@@ -150,10 +150,10 @@ func NewOpenings(set policy.Set, from, to time.Time) Openings {
 	return out
 }
 
-func newOpening(policyName string, o window.Opening, from time.Time) Opening {
+func newOpening(c calendar, o window.Opening, from time.Time) Opening {
 	out := Opening{
-		Policy: policyName, Window: o.By, Windows: o.Windows, Opens: Time(o.Start), OpensUTC: Time(o.Start.UTC()), Zone: zoneWord(o.Start),
-		FrozenBefore: o.FrozenBefore, FrozenAfter: o.FrozenAfter, Notes: notes(o, from), start: o.Start, end: o.End,
+		Policy: c.policy, Window: o.By, Windows: o.Windows, Opens: Time(o.Start), OpensUTC: Time(o.Start.UTC()), Zone: zoneWord(o.Start),
+		FrozenBefore: o.FrozenBefore, FrozenAfter: o.FrozenAfter, Notes: append(notes(o, from), selections(c, o)...), start: o.Start, end: o.End,
 	}
 	if o.End.IsZero() {
 		return out
@@ -207,6 +207,17 @@ func notes(o window.Opening, from time.Time) []string {
 	}
 	if clock := o.OnTheClock(); clock > 0 && clock != o.End.Sub(o.Start) {
 		said = append(said, window.FormatDuration(clock)+" on the clock")
+	}
+	return said
+}
+
+// selections are which nodes the windows of an opening are for, if not for all.
+func selections(c calendar, o window.Opening) []string {
+	var said []string
+	for i := range c.Allows {
+		if w := &c.Allows[i]; w.Selector != nil && slices.Contains(o.Windows, w.Name) {
+			said = append(said, fmt.Sprintf("%s is for nodes %s", w.Name, w.Selector))
+		}
 	}
 	return said
 }
