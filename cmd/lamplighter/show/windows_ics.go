@@ -41,7 +41,7 @@ func WriteICS(w io.Writer, o Openings, opts ICSOptions) error {
 	cal.Props.SetText(ical.PropCalendarScale, "GREGORIAN")
 	cal.Props.Set(calendarName(opts.Fleet))
 	for _, opening := range o.Openings {
-		cal.Children = append(cal.Children, openingEvent(opening, o.to, opts).Component)
+		cal.Children = append(cal.Children, openingEvent(opening, o, opts).Component)
 	}
 	for _, f := range o.Freezes {
 		cal.Children = append(cal.Children, freezeEvent(f, opts).Component)
@@ -69,12 +69,12 @@ func calendarName(fleet string) *ical.Prop {
 	return p
 }
 
-func openingEvent(o Opening, to time.Time, opts ICSOptions) *ical.Event {
+func openingEvent(o Opening, among Openings, opts ICSOptions) *ical.Event {
 	e := ical.NewEvent()
 	who, end := o.Policy, o.end
 	lines := []string{fmt.Sprintf("Opens %s, closes %s (%s): %s.", o.Opens, o.Closes, o.Zone, o.Length)}
 	if end.IsZero() {
-		end, lines = to, []string{"Nothing closes it."}
+		end, lines = among.to, []string{"Nothing closes it."}
 	}
 	if who == "" {
 		who = "no policy"
@@ -91,7 +91,11 @@ func openingEvent(o Opening, to time.Time, opts ICSOptions) *ical.Event {
 			lines = append(lines, strings.ToUpper(note[:1])+note[1:]+".")
 		}
 	}
-	identify(e.Component, opts, "opening", o.Policy, o.Window, o.OpensUTC)
+	since := o.OpensUTC
+	if o.Window == "" && o.start.Equal(among.from) {
+		since = "always" // it starts wherever one looks
+	}
+	identify(e.Component, opts, "opening", o.Policy, o.Window, since)
 	e.Props.SetText(ical.PropSummary, clean(who+": "+what))
 	e.Props.SetText(ical.PropDescription, clean(strings.Join(lines, "\n")))
 	e.Props.SetText(ical.PropCategories, "MAINTENANCE")

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/reconcile/policy"
 )
 
 const icsFleet = `
@@ -84,7 +85,8 @@ func TestCalendarHoldsTheOpenings(t *testing.T) {
 func TestCalendarUIDsAreStable(t *testing.T) {
 	from := time.Date(2027, 3, 26, 12, 0, 0, 0, time.UTC)
 	set := policies(t, icsFleet)
-	uids := func(fleet string, from time.Time) []string {
+	always := policies(t, strings.Replace(icsFleet[strings.LastIndex(icsFleet, "---\n")+4:], "windows: [nights]", "windows: [always]", 1))
+	uids := func(set policy.Set, fleet string, from time.Time) []string {
 		var b bytes.Buffer
 		if err := show.WriteICS(&b, show.NewOpenings(set, from, from.Add(96*time.Hour)), show.ICSOptions{Fleet: fleet, Stamp: from}); err != nil {
 			t.Fatal(err)
@@ -95,7 +97,10 @@ func TestCalendarUIDsAreStable(t *testing.T) {
 		}
 		return list
 	}
-	first, later, other := uids("prod", from), uids("prod", from.Add(26*time.Hour)), uids("test", from)
+	first, later, other := uids(set, "prod", from), uids(set, "prod", from.Add(26*time.Hour)), uids(set, "test", from)
+	if before, after := uids(always, "prod", from), uids(always, "prod", from.Add(time.Hour)); before[0] != after[0] {
+		t.Errorf("what is always open was %s and is %s", before[0], after[0])
+	}
 	if len(slices.Compact(slices.Sorted(slices.Values(first)))) != len(first) {
 		t.Errorf("two events have one UID: %v", first)
 	}
