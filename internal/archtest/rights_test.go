@@ -42,6 +42,14 @@ func TestInstalledAgentMayAskForAdmission(t *testing.T) {
 	}
 }
 
+// What somebody has to look at is told as Events.
+func TestInstalledAgentMayCreateEvents(t *testing.T) {
+	rules := rulesOf(t, read(t, "examples/install/rbac.yaml"))
+	if slices.Contains(missingVerbs(rules, "events.k8s.io", "events", "any"), "create") {
+		t.Error("examples/install/rbac.yaml allows no create of events")
+	}
+}
+
 func TestRightsRuleFails(t *testing.T) {
 	fleet := []file{
 		{"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},

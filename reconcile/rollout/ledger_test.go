@@ -24,7 +24,8 @@ func fullLedger(now time.Time) Ledger {
 		}}},
 		Failures: []Failure{{Policy: "cni", Node: "a", DaemonSet: "ns/cni", Revision: "r2", Message: "it broke", At: now, Acknowledged: true}},
 		Refusals: []Refusal{{Policy: "cni", Node: "b", DaemonSet: "ns/cni", Pod: "p3", Message: "budget", At: now}},
-		Pauses:   []Pause{{Policy: "gpu", Reason: "CHG-7", Since: now}},
+		Pauses:   []Pause{{Policy: "gpu", Reason: "CHG-7", By: "ada", Since: now}},
+		Proceeds: []Proceed{{Policy: "gpu", Reason: "CVE-1", By: "ada", Since: now, Until: now.Add(time.Hour)}},
 		Finished: []Visit{{Policy: "cni", Node: "c", Started: now, Steps: []Step{{DaemonSet: "ns/cni", To: "r2", Evicted: now}}, Finished: now, Outcome: Settled}},
 		Governed: map[string]Governance{"ns/cni": {Policy: "cni", Proven: "r2", Documents: []policy.Document{{Object: map[string]any{"kind": "UpgradePolicy"}, File: "upgrades.yaml"}}}},
 	}
@@ -103,6 +104,7 @@ func TestLedgerMethodsLeaveTheirReceiverAlone(t *testing.T) {
 	before := must(json.Marshal(l))
 	d := Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p2"}}
 	for name, changed := range map[string]Ledger{
+		"Proceed": must(l.Proceed(Proceed{Policy: "cni", Since: now, Until: now.Add(time.Hour)})),
 		"Pause": l.Pause(Pause{Policy: "cni", Reason: "why", Since: now}), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
 	} {
 		if after := must(json.Marshal(l)); !bytes.Equal(before, after) {

@@ -25,7 +25,7 @@ func newStatusCommand(g *globals) *cobra.Command {
 		Short: "Show how far each DaemonSet is, and what it waits for",
 		Long: `Show how far each DaemonSet is. Counts come from the pods; what is decided of each
 node comes from the agent's own planner. Exit code 1 if something failed, is
-halted, or if the newest commit is not in force.`,
+halted, if the clock is wrong, or if the newest commit is not in force.`,
 		Example: `  lamplighter status
   lamplighter status --nodes --watch
   lamplighter status -o json | jq .policies`,

@@ -57,6 +57,8 @@ func Example() store.State {
 				Policy: "cni", Node: "node-1", Started: at,
 				Steps: []rollout.Step{{DaemonSet: "kube-system/cni", From: "a", To: "b", Evicted: at}},
 			}},
+			Pauses:   []rollout.Pause{{Policy: "cni", Reason: "INC-42", By: "ada", Since: at}},
+			Proceeds: []rollout.Proceed{{Policy: "csi", Reason: "CVE-1", By: "ada", Since: at, Until: at.Add(time.Hour)}},
 			Governed: map[string]rollout.Governance{"kube-system/cni": {Policy: "cni"}},
 			Waves: []rollout.SettledWave{{
 				Policy: "cni", Wave: "canary", Nodes: "canary=true", Revisions: map[string]string{"kube-system/cni": "b"}, Settled: at, Soaked: true,
