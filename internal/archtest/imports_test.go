@@ -69,7 +69,7 @@ var heavy = []struct {
 	{"github.com/teambition/rrule-go", []string{"reconcile/window"}},
 	{"sigs.k8s.io/cli-utils/pkg/kstatus/", []string{"reconcile/health"}},
 	{"sigs.k8s.io/cli-utils/pkg/apply", nil},
-	{"github.com/prometheus/", []string{"reconcile/agent"}},
+	{"github.com/prometheus/", []string{"reconcile/agent", "reconcile/gate"}},
 	{"github.com/spf13/", []string{"cmd/lamplighter/cli"}},
 	{"k8s.io/client-go/", []string{
 		"cmd/lamplighter/cli", "examples/demo", "internal/testkit", "inventory/store", "inventory/store/storetest",

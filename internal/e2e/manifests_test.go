@@ -53,6 +53,7 @@ type rules struct {
 	maxUnavailable string
 	maxFailures    int
 	readyTimeout   time.Duration
+	fields         string // of the policy's spec, as YAML lines that are indented by two
 	more           string // YAML documents, such as windows
 }
 
@@ -77,7 +78,7 @@ spec:
   minReadySeconds: 0
   readyTimeout: %s
   visitDuration: 1s
-%s`, w.namespace, r.windows, r.maxUnavailable, r.maxFailures, r.readyTimeout, r.more)
+%s%s`, w.namespace, r.windows, r.maxUnavailable, r.maxFailures, r.readyTimeout, r.fields, r.more)
 }
 
 // A span is one opening, half-open. Its ends are whole seconds, as are the

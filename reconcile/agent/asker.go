@@ -12,8 +12,11 @@ import (
 
 // NewAsker answers every kind of question that a plan may have.
 func NewAsker(c *cluster.Cluster, now func() time.Time) *gate.Asker {
+	web := gate.NewWeb()
 	return gate.New(gate.Options{Now: now, Answerers: map[rollout.QuestionKind]gate.Answerer{
-		rollout.Admission: c.Admission,
-		rollout.Room:      c.Room,
+		rollout.Admission:      c.Admission,
+		rollout.HTTPGate:       web.HTTP,
+		rollout.PrometheusGate: web.Prometheus,
+		rollout.Room:           c.Room,
 	}})
 }

@@ -22,6 +22,13 @@ type Node struct {
 	Deleting       bool      // has a deletionTimestamp
 	Hold           string    // the hold annotation's reason; "" when not held
 	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
+	Conditions     []NodeCondition
+}
+
+// A NodeCondition is the status of one condition of a node.
+type NodeCondition struct {
+	Type   corev1.NodeConditionType
+	Status corev1.ConditionStatus
 }
 
 // NodeOf reads a Node object. Labels and Taints are shared with it.
@@ -37,6 +44,7 @@ func NodeOf(n *corev1.Node) Node {
 		Maintenance:    maintenanceOf(n, Marks()),
 	}
 	for _, c := range n.Status.Conditions {
+		node.Conditions = append(node.Conditions, NodeCondition{c.Type, c.Status})
 		if c.Type != corev1.NodeReady {
 			continue
 		}

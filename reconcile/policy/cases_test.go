@@ -179,6 +179,12 @@ func summary(s Set) string {
 		fmt.Fprintf(&b, "  maxUnavailable %s maxFailures %d onFailure %s\n", u.MaxUnavailable.String(), u.MaxFailures, u.OnFailure)
 		for _, w := range u.Waves {
 			fmt.Fprintf(&b, "  wave %s: %s, maxUnavailable %s soak %s\n", w.Name, waveNodes(w), w.MaxUnavailable.String(), w.Soak)
+			for _, g := range w.Gates {
+				fmt.Fprintf(&b, "    gate %+v\n", g)
+			}
+		}
+		for _, g := range u.Gates {
+			fmt.Fprintf(&b, "  gate %+v\n", g)
 		}
 		if u.Topology != (Topology{}) {
 			fmt.Fprintf(&b, "  topology %s maxDomains %d\n", u.Topology.Key, u.Topology.MaxDomains)

@@ -100,7 +100,9 @@ func readUpgrade(h header, d Document) upgradeEntry {
 		OnFailure:          oneOf(s, "onFailure", Halt, Revert),
 		Source:             d,
 	}
-	e.Waves = readWaves(s, e.MaxUnavailable)
+	gates := &gateReader{}
+	e.Gates = gates.read(s)
+	e.Waves = readWaves(s, e.MaxUnavailable, gates)
 	e.daemonSets = readDaemonSets(s)
 	e.windows = readWindowNames(s, &e.UpgradePolicy)
 	refuseUnsupported(s, e.OnFailure)

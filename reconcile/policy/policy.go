@@ -92,6 +92,8 @@ type UpgradePolicy struct {
 	Templates TemplatesMode
 	// MaxUnavailable is a number of nodes or a percentage: see MaxUnavailableOf.
 	MaxUnavailable intstr.IntOrString
+	// Gates that every visit waits for.
+	Gates []Gate
 	// Waves in order; none is all nodes alike.
 	Waves []Wave
 	// Topology bounds the domains of visits.

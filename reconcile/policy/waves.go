@@ -23,6 +23,8 @@ type Wave struct {
 	// Soak is how long the wave is watched after its last node has settled,
 	// before the next one starts.
 	Soak time.Duration
+	// Gates that a visit in this wave waits for, after those of the policy.
+	Gates []Gate
 }
 
 // Topology bounds the domains in which nodes are visited at once. The zero
@@ -70,7 +72,7 @@ func (p UpgradePolicy) WaveOf(node labels.Set) int {
 
 // readWaves reads the waves. The last one takes all nodes that are left, so
 // that none is in no wave and is never visited.
-func readWaves(s *fields, byDefault intstr.IntOrString) []Wave {
+func readWaves(s *fields, byDefault intstr.IntOrString, gates *gateReader) []Wave {
 	var waves []Wave
 	paths := map[string]string{}
 	list := s.objects("waves")
@@ -78,7 +80,7 @@ func readWaves(s *fields, byDefault intstr.IntOrString) []Wave {
 		s.errorf("waves", "has no wave: drop it to visit all nodes alike")
 	}
 	for i, f := range list {
-		w, last := readWave(f, byDefault), i == len(list)-1
+		w, last := readWave(f, byDefault, gates), i == len(list)-1
 		readWaveName(f, w.Name, paths)
 		switch {
 		case last && f.has("nodeSelector"):
@@ -93,9 +95,10 @@ func readWaves(s *fields, byDefault intstr.IntOrString) []Wave {
 	return waves
 }
 
-func readWave(f *fields, byDefault intstr.IntOrString) Wave {
+func readWave(f *fields, byDefault intstr.IntOrString, gates *gateReader) Wave {
 	w := Wave{Name: f.text("name"), MaxUnavailable: readMaxUnavailable(f, byDefault), Soak: f.duration("soak", 0)}
 	w.Selector, _ = readSelector(f, "nodeSelector")
+	w.Gates = gates.read(f)
 	f.done()
 	return w
 }

@@ -31,7 +31,7 @@ func (t *tour) hear() {
 		}
 		t.rejected = hold{action: Hold, reason: NotAdmitted, message: fmt.Sprintf(
 			"the API server does not admit a pod of %s at %s: %s", d.key, d.Revision, o.Message)}
-		t.rejected.until = t.after(t.inquiry.admissions[podRevision{d.Name, d.Revision}].askedAgain())
+		t.rejected.until = t.after(t.inquiry.admissions[podRevision{d.Name, d.Revision}].askedAgain(Admission))
 		t.alarm.at(t.rejected.until)
 	}
 }
@@ -53,7 +53,7 @@ func (t *tour) check(s *stop) hold {
 	case t.rejects(d):
 		return t.rejected
 	case o != nil && (a.Reply != Yes || t.inquiry.supposed):
-		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain()), message: "it is not known whether the API server admits the new pod: " + o.Message}
+		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain(Admission)), message: "it is not known whether the API server admits the new pod: " + o.Message}
 	case a.Reply != Yes:
 		return hold{action: Hold, reason: Checking, message: "the API server is asked whether it admits the new pod"}
 	}

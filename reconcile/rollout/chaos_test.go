@@ -83,6 +83,9 @@ func newChaos(t *rapid.T) *chaos {
 			ReadyTimeout: 10 * time.Minute, TerminationTimeout: 5 * time.Minute, VisitDuration: 5 * time.Minute,
 			Calendar: window.Calendar{Always: rapid.Bool().Draw(t, "always"), Allows: []window.Window{nightly, gpu}, Freezes: []window.Freeze{freeze}},
 		}
+		if rapid.Bool().Draw(t, "gates") {
+			p.Gates = []policy.Gate{{Name: "quiet", HTTP: policy.HTTPGate{URL: "http://slo", ExpectedStatus: 200}}}
+		}
 		for _, s := range sets {
 			p.DaemonSets = append(p.DaemonSets, nameOf(s))
 		}

@@ -23,6 +23,9 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			s.hold = domains.hold(s)
 		}
 		if s.hold.reason == "" {
+			s.hold = t.heldByGates(s)
+		}
+		if s.hold.reason == "" {
 			s.hold = t.check(s)
 		}
 		if s.hold.reason == "" {

@@ -52,7 +52,7 @@ func (q *inquiry) heed(question Question, a Answer) Answer {
 	if q.supposed {
 		return Answer{Reply: Yes}
 	}
-	again := a.askedAgain()
+	again := a.askedAgain(question.Kind)
 	if q.now.Before(again) && !a.At.After(q.now) {
 		q.alarm.at(again)
 		return a

@@ -35,6 +35,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.waves(t, p)
 	c.topology(t, p)
 	c.checkAsked(t, p)
+	c.checkGates(t, p)
 }
 
 // runs says that a pod of a revision exists.

@@ -62,6 +62,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	for _, t := range tours {
 		t.judge()
 		t.hear()
+		t.hearGates()
 		t.restrain()
 	}
 	owners := b.owners(policies)

@@ -16,6 +16,7 @@ type Objection struct {
 	Policy    string    `json:"policy"`
 	DaemonSet string    `json:"daemonSet,omitempty"` // whose pod the API server does not admit
 	Revision  string    `json:"revision,omitempty"`  // of that DaemonSet
+	Gate      string    `json:"gate,omitempty"`      // that is shut
 	Message   string    `json:"message,omitempty"`
 	Since     time.Time `json:"since"`
 	Unknown   bool      `json:"unknown,omitzero"` // nobody has said no: there was no answer
@@ -23,7 +24,7 @@ type Objection struct {
 
 // key is what an objection is about.
 func (o Objection) key() Objection {
-	return Objection{Policy: o.Policy, DaemonSet: o.DaemonSet, Revision: o.Revision}
+	return Objection{Policy: o.Policy, DaemonSet: o.DaemonSet, Revision: o.Revision, Gate: o.Gate}
 }
 
 // objection is what stands about something.
@@ -66,7 +67,7 @@ func (b *book) overrule(about Objection) {
 	b.ledger.Objections = slices.DeleteFunc(b.ledger.Objections, func(o Objection) bool { return o.key() == about })
 }
 
-// keepObjections drops those of policies, DaemonSets and revisions that are no
+// keepObjections drops those of policies, gates, DaemonSets and revisions that are no
 // longer in force.
 func (b *book) keepObjections(f *fleet, policies []policy.UpgradePolicy) {
 	b.ledger.Objections = slices.DeleteFunc(b.ledger.Objections, func(o Objection) bool {
@@ -77,6 +78,9 @@ func (b *book) keepObjections(f *fleet, policies []policy.UpgradePolicy) {
 }
 
 func (o Objection) concerns(p policy.UpgradePolicy, f *fleet) bool {
+	if o.Gate != "" {
+		return slices.ContainsFunc(p.AllGates(), func(g policy.Gate) bool { return g.Name == o.Gate })
+	}
 	for _, name := range p.DaemonSets {
 		if set, ok := f.bySet[name]; ok && f.sets[set].key == o.DaemonSet {
 			return !f.sets[set].RevisionObserved || f.sets[set].Revision == o.Revision
@@ -86,5 +90,5 @@ func (o Objection) concerns(p policy.UpgradePolicy, f *fleet) bool {
 }
 
 func compareObjections(a, b Objection) int {
-	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.DaemonSet, b.DaemonSet), cmp.Compare(a.Revision, b.Revision))
+	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.DaemonSet, b.DaemonSet), cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Gate, b.Gate))
 }

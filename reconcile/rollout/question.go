@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
 // A Question is something that has to be known before a pod is evicted and that
@@ -17,6 +19,9 @@ type Question struct {
 	DaemonSet types.NamespacedName
 	Revision  string // of the DaemonSet
 	Node      string // where the pod is to be
+
+	HTTP       policy.HTTPGate
+	Prometheus policy.PrometheusGate
 }
 
 // A QuestionKind says what a question is about.
@@ -29,6 +34,10 @@ const (
 	// Room: does a pod of the DaemonSet's Revision fit on the Node, in the place
 	// of the one that is there?
 	Room QuestionKind = "Room"
+	// HTTPGate: does the address answer with the status?
+	HTTPGate QuestionKind = "HTTPGate"
+	// PrometheusGate: does every value of the query compare?
+	PrometheusGate QuestionKind = "PrometheusGate"
 )
 
 // Answers are what has been found out, by question.
@@ -58,31 +67,39 @@ const (
 )
 
 // A Yes counts for fresh. What was not a Yes is asked again after firstAsk, then
-// twice as long each time, up to lastAsk.
+// twice as long each time, up to lastAsk: a rejected pod waits for somebody, a
+// gate opens by itself.
 const (
 	fresh    = 30 * time.Second
 	firstAsk = 5 * time.Second
 	lastAsk  = 5 * time.Minute
+	lastGate = 30 * time.Second
 )
 
 // askedAgain is when the question is asked again; zero when it never was.
-func (a Answer) askedAgain() time.Time {
+func (a Answer) askedAgain(kind QuestionKind) time.Time {
 	switch {
 	case a.Reply == "":
 		return time.Time{}
 	case a.Reply == Yes:
 		return a.At.Add(fresh)
 	}
-	wait := firstAsk
-	for n := 1; n < a.Misses && wait < lastAsk; n++ {
+	wait, last := firstAsk, lastGate
+	if kind == Admission {
+		last = lastAsk
+	}
+	for n := 1; n < a.Misses && wait < last; n++ {
 		wait *= 2
 	}
-	return a.At.Add(min(wait, lastAsk))
+	return a.At.Add(min(wait, last))
 }
 
 func compareQuestions(a, b Question) int {
 	return cmp.Or(
 		cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.DaemonSet.Namespace, b.DaemonSet.Namespace), cmp.Compare(a.DaemonSet.Name, b.DaemonSet.Name),
 		cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.HTTP.URL, b.HTTP.URL), cmp.Compare(a.HTTP.ExpectedStatus, b.HTTP.ExpectedStatus),
+		cmp.Compare(a.Prometheus.URL, b.Prometheus.URL), cmp.Compare(a.Prometheus.Query, b.Prometheus.Query),
+		cmp.Compare(a.Prometheus.Comparison.String(), b.Prometheus.Comparison.String()),
 	)
 }

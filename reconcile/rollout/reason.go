@@ -56,6 +56,8 @@ const (
 	Checking Reason = "Checking"
 	// NotAdmitted: the API server would not admit the new pod.
 	NotAdmitted Reason = "NotAdmitted"
+	// GateShut: a gate of the policy or of the wave is shut.
+	GateShut Reason = "GateShut"
 	// Failed: the new pod did not settle.
 	Failed Reason = "Failed"
 	// Halted: more nodes have failed than the policy allows.
@@ -71,7 +73,7 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
-		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, Failed, Halted, Paused,
+		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, Failed, Halted, Paused,
 		ClockUntrusted,
 	}
 }

@@ -14,9 +14,9 @@ func (t *tour) room(s *stop) hold {
 	case Yes:
 		return hold{}
 	case No:
-		return hold{action: Hold, reason: NoRoom, until: t.after(a.askedAgain()), message: "the new pod would not fit: " + a.Message}
+		return hold{action: Hold, reason: NoRoom, until: t.after(a.askedAgain(Room)), message: "the new pod would not fit: " + a.Message}
 	case Unknown:
-		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain()), message: "it is not known whether the new pod fits on the node: " + a.Message}
+		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain(Room)), message: "it is not known whether the new pod fits on the node: " + a.Message}
 	default:
 		return hold{action: Hold, reason: Checking, message: "the new pod needs more than the old one, and it is asked whether it fits on the node"}
 	}

@@ -172,6 +172,8 @@ func (s *scene) readPolicy(w []string) {
 			}
 		case "max":
 			p.MaxUnavailable = intstr.Parse(value)
+		case "gate":
+			s.readGate(&p, value)
 		case "failures":
 			p.MaxFailures = number(s.t, value)
 		case "visit":
@@ -307,6 +309,9 @@ func (s *scene) readNode(w []string) {
 		case "taint":
 			key, effect, _ := strings.Cut(value, ":")
 			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
+		case "condition":
+			kind, status, _ := strings.Cut(value, ":")
+			n.Conditions = append(n.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status)})
 		case "label":
 			maps.Copy(n.Labels, labelSet(value))
 		default:

@@ -74,7 +74,7 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 	for i := range obs.Nodes {
 		s.nodes[obs.Nodes[i].Name] = &obs.Nodes[i]
 	}
-	s.obs.Supposed = true
+	s.supposeOpen()
 	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)
 	for i := range s.obs.DaemonSets {
 		d := &s.obs.DaemonSets[i]
@@ -98,6 +98,20 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 	s.countDue()
 	s.reduce()
 	return s
+}
+
+// supposeOpen lets no gate hold anything, and of what has no answer supposes that
+// it is yes. A pod that was rejected is.
+func (s *simulation) supposeOpen() {
+	s.obs.Supposed = true
+	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(s.obs.Ledger.Objections), func(o Objection) bool { return o.Unknown || o.Gate != "" })
+	for i := range s.policies {
+		p := &s.policies[i]
+		p.Gates, p.Waves = nil, slices.Clone(p.Waves)
+		for j := range p.Waves {
+			p.Waves[j].Gates = nil
+		}
+	}
 }
 
 // inNodes is a policy with numbers in the place of percentages.

@@ -26,18 +26,19 @@ type tour struct {
 	wanted    int         // nodes of the policy
 	leftOver  int         // nodes on which only a pod is left that would not return
 
-	hours    Hours
-	window   window.State // for some node
-	perNode  bool         // windows select nodes
-	estimate time.Duration
-	paused   *Pause
-	counts   []Counts       // by place in sets
-	outdated []int          // by place in sets: nodes that are on another revision
-	broken   []brokenNode   // seen in this pass
-	halted   string         // why; "" when it is not
-	rejected hold           // why the API server does not admit a pod; zero when it does, or nobody asked
-	trials   map[string]int // by DaemonSet: visits that try its revision and have not settled
-	amnesty  map[string]int // by DaemonSet: nodes whose failure is acknowledged
+	hours     Hours
+	window    window.State // for some node
+	perNode   bool         // windows select nodes
+	estimate  time.Duration
+	paused    *Pause
+	counts    []Counts       // by place in sets
+	outdated  []int          // by place in sets: nodes that are on another revision
+	broken    []brokenNode   // seen in this pass
+	halted    string         // why; "" when it is not
+	gateHolds map[int]hold   // by wave: what its gates say
+	rejected  hold           // why the API server does not admit a pod; zero when it does, or nobody asked
+	trials    map[string]int // by DaemonSet: visits that try its revision and have not settled
+	amnesty   map[string]int // by DaemonSet: nodes whose failure is acknowledged
 
 	buffer   []*health.Pod
 	youngest time.Time         // when the last of the node's settled pods became available
@@ -54,7 +55,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 		},
 		hours:    NewHours(p, b.ledger, f.doubt, f.now),
 		estimate: estimate(p, b.ledger.Finished),
-		busy:     map[string]string{},
+		busy:     map[string]string{}, gateHolds: map[int]hold{},
 	}
 	for _, name := range p.DaemonSets {
 		if set, ok := f.bySet[name]; ok {
