@@ -53,13 +53,13 @@ bin/sandbox: $(SANDBOX_SOURCES)
 demo: build sandbox ## Show an upgrade of twelve nodes; KEEP=1 leaves the cluster running
 	KEEP='$(KEEP)' go run ./examples/demo
 
-# Programs that tests run to make signatures, and the Debian packages they are in.
-TOOLS := curl gpg openssl ssh-keygen
-PACKAGES := curl gnupg openssl openssh-client
+# Programs that tests run, and the Debian packages they are in.
+TOOLS := curl gpg openssl ssh-keygen sshd
+PACKAGES := curl gnupg openssl openssh-client openssh-server
 
 .PHONY: tools
-tools: ## Install the programs that tests make signatures with, if they are missing
-	@missing=(); for tool in $(TOOLS); do command -v $$tool >/dev/null || missing+=($$tool); done; \
+tools: ## Install the programs that tests run, if they are missing
+	@missing=(); PATH=$$PATH:/usr/sbin; for tool in $(TOOLS); do command -v $$tool >/dev/null || missing+=($$tool); done; \
 	if [ $${#missing[@]} -eq 0 ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "tests need these programs, install them first: $${missing[*]}" >&2; exit 1; fi; \
 	apt-get update -q && apt-get install -qy --no-install-recommends $(PACKAGES)

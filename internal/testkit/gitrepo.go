@@ -193,3 +193,6 @@ func (r *GitRepo) Git(t testing.TB, args ...string) string {
 	t.Helper()
 	return r.git(t, "", args...)
 }
+
+// Dir is the bare repository's folder.
+func (r *GitRepo) Dir() string { return r.dir }
