@@ -105,7 +105,7 @@ func TestLedgerMethodsLeaveTheirReceiverAlone(t *testing.T) {
 	d := Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p2"}}
 	for name, changed := range map[string]Ledger{
 		"Proceed": must(l.Proceed(Proceed{Policy: "cni", Since: now, Until: now.Add(time.Hour)})),
-		"Pause": l.Pause(Pause{Policy: "cni", Reason: "why", Since: now}), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
+		"Pause":   l.Pause(Pause{Policy: "cni", Reason: "why", Since: now}), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
 	} {
 		if after := must(json.Marshal(l)); !bytes.Equal(before, after) {
 			t.Errorf("%s changes its receiver:\nwas %s\nis  %s", name, before, after)
