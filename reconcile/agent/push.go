@@ -5,6 +5,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -88,7 +89,7 @@ func (a *Agent) newReceiver() (*webhook.Receiver, error) {
 	if a.cfg.Webhook == "" {
 		return nil, nil
 	}
-	return webhook.New(webhook.Options{
+	r, err := webhook.New(webhook.Options{
 		Secret: func() ([]byte, error) {
 			token, err := os.ReadFile(a.cfg.WebhookTokenFile)
 			return bytes.TrimSpace(token), err
@@ -98,4 +99,8 @@ func (a *Agent) newReceiver() (*webhook.Receiver, error) {
 		Log:   a.log,
 		Now:   a.cfg.Now,
 	})
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-token-file %s: %w", a.cfg.WebhookTokenFile, err)
+	}
+	return r, nil
 }
