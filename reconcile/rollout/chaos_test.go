@@ -92,6 +92,9 @@ func newChaos(t *rapid.T) *chaos {
 		if rapid.Bool().Draw(t, "waves") {
 			p.Waves = drawWaves(t, p.MaxUnavailable)
 		}
+		if rapid.Bool().Draw(t, "visits cordoned nodes") {
+			p.CordonedNodes = policy.Visit
+		}
 		if rapid.Bool().Draw(t, "topology") {
 			p.Topology = policy.Topology{Key: "zone", MaxDomains: rapid.IntRange(1, 2).Draw(t, "domains")}
 		}
@@ -125,7 +128,7 @@ func (c *chaos) disturb(t *rapid.T) {
 		return
 	}
 	n := nodes[rapid.IntRange(0, len(nodes)-1).Draw(t, "node")]
-	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "relabel", "delete node", "add node", "delete pod", "resume", "proceed", "end proceed", "clock jumps", "clock is set"}).Draw(t, "disturbance") {
+	switch rapid.SampledFrom([]string{"nothing", "nothing", "change", "change", "down", "up", "hold", "release", "taint", "untaint", "relabel", "cordon", "uncordon", "others come", "others go", "delete node", "add node", "delete pod", "resume", "proceed", "end proceed", "clock jumps", "clock is set"}).Draw(t, "disturbance") {
 	case "change":
 		s := c.sets[rapid.IntRange(0, len(c.sets)-1).Draw(t, "set")]
 		b := behaviour{
@@ -148,6 +151,14 @@ func (c *chaos) disturb(t *rapid.T) {
 		n.taint = true
 	case "untaint":
 		n.taint = false
+	case "cordon":
+		n.cordon = true
+	case "uncordon":
+		n.cordon = false
+	case "others come":
+		n.others = true
+	case "others go":
+		n.others = false
 	case "relabel":
 		n.gpu, n.zone = !n.gpu, (n.zone+1)%3
 	case "delete node":
@@ -180,7 +191,7 @@ func (c *chaos) recover() {
 	c.recovered = true
 	for i, n := range c.sortedNodes() {
 		n.zone = (i + 1) % 3 // the first wave has a node
-		n.hold, n.taint, n.gpu = false, false, true
+		n.hold, n.taint, n.cordon, n.others, n.gpu = false, false, false, false, true
 		c.setDown(n, false)
 	}
 	for _, s := range c.sets {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,20 +20,23 @@ func TestDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var states, reasons []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z-]+)` \\|").FindAllSubmatch(page, -1) {
-		if name := string(row[1]); name[0] >= 'a' {
-			states = append(states, name)
-		} else {
-			reasons = append(reasons, name)
-		}
-	}
-	if diff := cmp.Diff(texts(health.States()), states); diff != "" {
+	if diff := cmp.Diff(texts(health.States()), rowsUnder(page, "Node states")); diff != "" {
 		t.Errorf("documented states (-code +page):\n%s", diff)
 	}
-	if diff := cmp.Diff(texts(Reasons()), reasons); diff != "" {
+	if diff := cmp.Diff(texts(Reasons()), rowsUnder(page, "Reasons")); diff != "" {
 		t.Errorf("documented reasons (-code +page):\n%s", diff)
 	}
+}
+
+// rowsUnder are the first cells of the table under a heading.
+func rowsUnder(page []byte, heading string) []string {
+	_, section, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var names []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z-]+)` \\|").FindAllStringSubmatch(section, -1) {
+		names = append(names, row[1])
+	}
+	return names
 }
 
 func texts[S ~string](list []S) []string {

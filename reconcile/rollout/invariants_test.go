@@ -97,6 +97,8 @@ func (c *check) eviction(t reporter, d Decision) {
 	switch {
 	case !node.Ready, node.Deleting, node.Hold != "", set.Hold != "", !set.OnDelete, !set.RevisionObserved, set.TemplatePending:
 		t.Errorf("I6: evicts on node %+v of %+v", node, set)
+	case node.Maintenance != "", node.Cordoned() && p.CordonedNodes != policy.Visit:
+		t.Errorf("I6: evicts on node %+v, where others are at work", node)
 	case !health.ShouldRun(node, set).ShouldRun:
 		t.Errorf("I6: evicts on %s, where the pod would not return", d.Node)
 	}
@@ -106,6 +108,9 @@ func (c *check) eviction(t reporter, d Decision) {
 			continue
 		}
 		found = found || (pod.UID == d.Pod.UID && pod.Hash != set.Revision)
+		if pod.UID == d.Pod.UID && pod.Needs != nil && !health.NeedsOf(set.Template).Within(*pod.Needs) && !c.fits(d, set.Revision) {
+			t.Errorf("I6: evicts on %s, and it is not known whether the new pod fits", d.Node)
+		}
 		if pod.Deleting {
 			t.Errorf("I6: evicts on %s while pod %s is going", d.Node, pod.UID)
 		}
@@ -113,6 +118,12 @@ func (c *check) eviction(t reporter, d Decision) {
 	if !found {
 		t.Errorf("I6: evicts %s on %s, which is not there or not outdated", d.Pod.UID, d.Node)
 	}
+}
+
+// fits says that it is known that a pod of the revision fits on the node.
+func (c *check) fits(d Decision, revision string) bool {
+	a := c.obs.Answers[Question{Kind: Room, DaemonSet: d.DaemonSet, Revision: revision, Node: d.Node}]
+	return c.obs.Supposed || (a.Reply == Yes && !a.At.After(c.now) && c.now.Before(a.At.Add(30*time.Second)))
 }
 
 func (c *check) oneDecisionEach(t reporter, p Plan) {

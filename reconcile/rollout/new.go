@@ -18,9 +18,10 @@ import (
 //     retry. Nothing else waits for a window.
 //   - I2 A policy never has more open visits in a wave than the wave's
 //     maxUnavailable when it starts one there, nor more in all than that or its
-//     own maxUnavailable, whichever is more. A visit is open from before its first eviction until its last pod has
-//     settled, whatever happens to the node. Nodes that were down before are not
-//     charged; a visit to one of them needs a slot like any other.
+//     own maxUnavailable, whichever is more. A visit is open from before its
+//     first eviction until its last pod has settled, whatever happens to the
+//     node. Nodes that were down before are not charged; a visit to one of them
+//     needs a slot like any other.
 //   - I3 A visit starts only if it can be expected to end before its window does.
 //   - I4 A node is worked on by one policy at a time. A policy starts no visit in
 //     one more domain of its topology than may be visited at once.
@@ -28,8 +29,9 @@ import (
 //     them before it starts any. Then come nodes that are down.
 //   - I6 No eviction unless the revision is known and of the newest template, the
 //     DaemonSet leaves its pods to us and should run on the node, the node is
-//     Ready, not held and not being deleted, and no pod of the DaemonSet there
-//     is on its way already.
+//     Ready, not held, not cordoned and not being deleted, nobody else is at work
+//     on it, no pod of the DaemonSet there is on its way already, and the new pod
+//     fits.
 //   - I7 With more than maxFailures failed nodes the policy evicts nothing, until
 //     the revision changes or the failures are acknowledged.
 //   - I8 What is wrong with one node, pod or policy changes no decision about

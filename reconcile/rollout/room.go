@@ -5,8 +5,7 @@ package rollout
 // room asks whether the new pod fits on the node, if it needs more than the one
 // that it replaces: an evicted pod of which the successor finds no room is gone.
 func (t *tour) room(s *stop) hold {
-	pod := s.verdict.Pod
-	if pod.Needs == nil || s.set.needs.Within(*pod.Needs) {
+	if !s.growing() {
 		return hold{}
 	}
 	q := t.roomFor(s)
@@ -22,6 +21,12 @@ func (t *tour) room(s *stop) hold {
 	}
 }
 
+// growing says that the new pod needs more than the one that is there.
+func (s *stop) growing() bool {
+	pod := s.verdict.Pod
+	return pod != nil && pod.Needs != nil && !s.set.needs.Within(*pod.Needs)
+}
+
 func (t *tour) roomFor(s *stop) Question {
 	return Question{Kind: Room, DaemonSet: s.set.Name, Revision: s.set.Revision, Node: s.node.Name}
 }
@@ -29,7 +34,7 @@ func (t *tour) roomFor(s *stop) Question {
 // knownNoRoom holds a node of which it is known that the new pod does not fit,
 // so that others go on.
 func (t *tour) knownNoRoom(s *stop) hold {
-	if s.verdict.Pod == nil || t.inquiry.supposed || t.inquiry.answers[t.roomFor(s)].Reply != No {
+	if t.inquiry.supposed || !s.growing() || t.inquiry.answers[t.roomFor(s)].Reply != No {
 		return hold{}
 	}
 	return t.room(s)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/health"
@@ -26,14 +27,16 @@ type world struct {
 }
 
 type worldNode struct {
-	name  string
-	down  bool
-	since time.Time
-	hold  bool
-	taint bool
-	gpu   bool
-	zone  int
-	gone  map[string]time.Time // by DaemonSet: since when it has no pod
+	name   string
+	down   bool
+	since  time.Time
+	hold   bool
+	taint  bool
+	cordon bool
+	others bool // are at work on it
+	gpu    bool
+	zone   int
+	gone   map[string]time.Time // by DaemonSet: since when it has no pod
 }
 
 type worldSet struct {
@@ -196,6 +199,10 @@ func (w *world) observe(ledger Ledger) Observed {
 		if n.hold {
 			node.Hold = "held"
 		}
+		node.Unschedulable = n.cordon
+		if n.others {
+			node.Maintenance = "others"
+		}
 		if n.taint {
 			node.Taints = append(node.Taints, corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})
 		}
@@ -208,7 +215,7 @@ func (w *world) observe(ledger Ledger) Observed {
 		revision, observed := w.seen(s)
 		o.DaemonSets = append(o.DaemonSets, health.DaemonSet{
 			Name: nameOf(s.name), UID: types.UID(s.name), Revision: fmt.Sprint("r", revision), RevisionObserved: observed,
-			OnDelete: true, Template: &corev1.PodSpec{},
+			OnDelete: true, Template: worldTemplate(revision),
 		})
 	}
 	for _, p := range w.sortedPods() {
@@ -223,6 +230,8 @@ func (w *world) podOf(p *worldPod) health.Pod {
 		Hash: fmt.Sprint("r", p.revision), Phase: corev1.PodRunning, Created: p.created, GracePeriod: worldGrace,
 		Deleting: !p.deadline.IsZero(), DeletionDeadline: p.deadline, UnreadySince: p.unready,
 	}
+	needs := health.NeedsOf(worldTemplate(p.revision))
+	pod.Needs = &needs
 	b := w.behaviourOf(p)
 	due := !w.now.Before(p.started.Add(b.delay))
 	switch {
@@ -235,6 +244,14 @@ func (w *world) podOf(p *worldPod) health.Pod {
 		pod.Problem = health.Problem{Reason: "ImagePullBackOff"}
 	}
 	return pod
+}
+
+// worldTemplate is one that needs now more and now less than the one before.
+func worldTemplate(revision int) *corev1.PodSpec {
+	cpu := resource.NewMilliQuantity(int64(100*(revision%3+1)), resource.DecimalSI)
+	return &corev1.PodSpec{Containers: []corev1.Container{{
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *cpu}},
+	}}}
 }
 
 // inService says that all DaemonSets have an available pod on the node.
