@@ -18,8 +18,9 @@ import (
 var repository = filepath.Join("..", "..", "..")
 
 // TestDocumentedCommandsRun runs the commands that the pages show, as they
-// stand there, in the example fleet. Those with a placeholder in capitals, and
-// the agent, which goes on for ever, are left to other tests.
+// stand there, in the example fleet. Those with a placeholder in capitals,
+// those about what only a running instance knows, and the agent, which goes on
+// for ever, are left to other tests.
 func TestDocumentedCommandsRun(t *testing.T) {
 	t.Parallel()
 	cluster := testkit.Sandbox(t)
@@ -59,7 +60,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 }
 
 var (
-	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|why daemonset`)
+	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|^lamplighter (pause|proceed|hold|release) |(why|history) daemonset`)
 	otherCluster = regexp.MustCompile(` --context \S+`)
 )
 
