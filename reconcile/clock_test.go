@@ -63,6 +63,7 @@ spec:
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: rollout.Sent, obs: observe(t, test.policies)}
+			e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
 			if test.outdated {
 				e.obs.Pods[0].Hash = "older"
 			}

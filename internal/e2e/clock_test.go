@@ -5,6 +5,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -110,4 +112,50 @@ func (w *world) clockProblem(t *testing.T, want string) {
 		}
 		return nil
 	})
+}
+
+// A person's own machine is no better than the agent's.
+func TestCommandsDoubtTheClockOfTheirMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	proxy := w.Proxy(t)
+	kubeconfig := proxy.Kubeconfig(t)
+	open := span{second(-time.Hour), second(time.Hour)}
+	dir := t.TempDir()
+	apply := func(version string) string {
+		t.Helper()
+		for name, text := range w.fleet(map[string]string{
+			"agent.yaml": daemonSet(version, "v1"), "rules.yaml": rules{windows: "night", more: open.window("night")}.yaml(w),
+		}) {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := w.command(t, "apply", dir, "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
+		if err != nil {
+			t.Fatalf("apply: %v: %s", err, out)
+		}
+		return string(out)
+	}
+	apply("1")
+	w.rested(t)
+	proxy.SetAhead(time.Minute)
+	if out := apply("2"); !strings.Contains(out, string(rollout.ClockUntrusted)) {
+		t.Errorf("apply does not say that the clock is doubted:\n%s", out)
+	}
+	if got := w.daemonSetNow(t).Spec.Template.Annotations[versionKey]; got != "1" {
+		t.Errorf("version %s was applied by a clock that is wrong", got)
+	}
+	out, err := w.command(t, "proceed", "agents", "--for", "1h", "--reason", "CVE-1", "--kubeconfig", kubeconfig).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "1m0s behind the API server's") {
+		t.Errorf("proceed by a clock that is wrong: %v: %s", err, out)
+	}
+	if said := w.stateNow(t).Ledger.Proceeds; len(said) > 0 {
+		t.Errorf("it is on record: %+v", said)
+	}
+	proxy.SetAhead(0)
+	apply("2")
+	if got := w.daemonSetNow(t).Spec.Template.Annotations[versionKey]; got != "2" {
+		t.Errorf("version %s is applied once the clock is right, want 2", got)
+	}
 }
