@@ -37,7 +37,8 @@ type receiver struct {
 	log    bytes.Buffer
 }
 
-func serve(t testing.TB) *receiver {
+// serve starts one. Its server may be changed before.
+func serve(t testing.TB, change ...func(*http.Server)) *receiver {
 	t.Helper()
 	r := &receiver{secret: []byte(secret), now: time.Date(2026, 11, 30, 11, 0, 0, 0, time.UTC), counts: map[webhook.Result]int{}}
 	handler, err := webhook.New(webhook.Options{
@@ -52,7 +53,9 @@ func serve(t testing.TB) *receiver {
 	}
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = webhook.Server(handler)
-	server.Config.ReadTimeout = 300 * time.Millisecond // nobody waits ten seconds here
+	for _, c := range change {
+		c(server.Config)
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 	r.url = server.URL + webhook.Path
