@@ -42,6 +42,8 @@ type Config struct {
 	VerifyKeysFile string
 	// Verify is the object that must be signed. Empty means the commit.
 	Verify Verify
+	// ForwardOnly refuses a commit that was not made on top of the one in force.
+	ForwardOnly bool
 	// Interval is how often the remote is asked for a new commit. Zero means
 	// one minute.
 	Interval time.Duration

@@ -34,11 +34,14 @@ func (a *Agent) follow(ctx context.Context) error {
 		return err
 	}
 	updates := make(chan update, 1)
+	states := stateStore{store.New(a.clientset, a.instance())}
 	poller := &poller{
 		source: a.source, trust: a.trust(), path: a.cfg.Path, interval: a.cfg.Interval,
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
 	}
-	states := stateStore{store.New(a.clientset, a.instance())}
+	if a.cfg.ForwardOnly {
+		poller.forward = forward{descends: a.source.Descends, record: states.Load}
+	}
 	asker := NewAsker(c, a.cfg.Now)
 	defer asker.Wait()
 	foreign := make(chan struct{}, 1)

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"time"
 
 	"lamplighter.dev/render/gitsource"
@@ -17,8 +18,8 @@ const (
 )
 
 // pause is how long to leave the remote alone after it failed this many times
-// in a row, last with err. A server that names a time gets it.
-func pause(interval time.Duration, failures int, err error) time.Duration {
+// in a row.
+func pause(interval time.Duration, failures int) time.Duration {
 	wait := interval
 	for range failures - 1 {
 		if wait >= longestPause {
@@ -26,5 +27,19 @@ func pause(interval time.Duration, failures int, err error) time.Duration {
 		}
 		wait = min(2*wait, longestPause)
 	}
-	return max(wait, min(gitsource.RetryAfter(err), longestRetryAfter))
+	return wait
+}
+
+// askedRest is how long the server that caused err asks to be left alone, whoever
+// pushes meanwhile.
+func askedRest(err error) time.Duration {
+	return min(gitsource.RetryAfter(err), longestRetryAfter)
+}
+
+// sleep blocks for a time, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

@@ -30,6 +30,7 @@ type source interface {
 type poller struct {
 	source   source
 	trust    trust
+	forward  forward
 	path     string
 	interval time.Duration
 	now      func() time.Time
@@ -56,7 +57,11 @@ func (p *poller) run(ctx context.Context, out chan update) {
 			}
 			out <- u
 		}
-		d := jitter(pause(p.interval, p.failures, p.failure))
+		rest := askedRest(p.failure)
+		if sleep(ctx, rest); ctx.Err() != nil {
+			return
+		}
+		d := jitter(pause(p.interval, p.failures)) - rest
 		if pushed && p.seen == before {
 			d = min(d, secondLook)
 		}
@@ -119,6 +124,13 @@ func (p *poller) read(ctx context.Context, c gitsource.Commit) {
 	if err != nil {
 		p.refuse(c, err)
 		p.seen = "" // it may be trusted at the next poll, with other keys
+		return
+	}
+	if err := p.forward.check(ctx, p.last.fleet); err != nil {
+		p.refuse(c, err)
+		if _, final := errors.AsType[backwardError](err); !final {
+			p.seen = "" // it could not be told; ask again at the next poll
+		}
 		return
 	}
 	fleet, err := reconcile.Read(ctx, c.Tree, p.path, reconcile.Commit{

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,6 +157,18 @@ func TestHistoriesInEveryShape(t *testing.T) {
 			t.Errorf("back: %+v", c)
 		}
 	})
+}
+
+func TestRepositoryOfSHA256(t *testing.T) {
+	server := testkit.StartGit(t, testkit.GitOptions{})
+	repo := server.Repo(t, "fleet")
+	if err := os.RemoveAll(repo.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	git(t, "init", "--quiet", "--bare", "--object-format=sha256", "--initial-branch=main", repo.Dir())
+	repo.Commit(t, "main", "one", files("one"))
+	fetchError(t, newSource(t, gitsource.Options{URL: repo.URL()}), "by SHA-256: only those of SHA-1 are read")
+	fetchError(t, newSource(t, gitsource.Options{URL: repo.Dir()}), "object")
 }
 
 func TestShallowMirror(t *testing.T) {

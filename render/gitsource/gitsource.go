@@ -81,6 +81,9 @@ type session interface {
 	list(ctx context.Context) (references, error)
 	// get answers the objects of a commit, or of a tag of one.
 	get(ctx context.Context, want plumbing.Hash) (objects, error)
+	// since answers the commits that lead to one, those that lead to another
+	// left out as far as the remote knows them. It takes the place of get.
+	since(ctx context.Context, want, have plumbing.Hash) (objects, error)
 	close()
 }
 

@@ -99,7 +99,11 @@ func protocolFailure(err error) error {
 	if e, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		return remoteComplaint(e.Text)
 	}
-	if _, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok || errors.Is(err, pktline.ErrInvalidPktLen) {
+	unexpected, ok := errors.AsType[*packp.ErrUnexpectedData](err)
+	if ok && bytes.Contains(unexpected.Data, []byte("object-format=sha256")) {
+		return said{"the repository names its objects by SHA-256: only those of SHA-1 are read", err}
+	}
+	if ok || errors.Is(err, pktline.ErrInvalidPktLen) {
 		return said{"the server answers with something that is not git's protocol", err}
 	}
 	return err
@@ -152,6 +156,9 @@ func encode(r *packp.UploadPackRequest) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	if err := r.UploadRequest.Encode(&b); err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	if err := r.UploadHaves.Encode(&b, false); err != nil {
 		return nil, fmt.Errorf("write the request: %w", err)
 	}
 	if err := pktline.NewEncoder(&b).EncodeString("done\n"); err != nil {

@@ -22,6 +22,7 @@ type agentFlags struct {
 	proxy          string
 	cache          string
 	submodules     bool
+	forwardOnly    bool
 	verifyKeys     string
 	verify         string
 	fetchTimeout   time.Duration
@@ -72,6 +73,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.proxy, "git-proxy", "", "http, https or socks5 proxy to the remote; default from HTTPS_PROXY and NO_PROXY")
 	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
 	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
+	flags.BoolVar(&f.forwardOnly, "ff-only", false, "refuse a commit that was not made on top of the one in force, as after a forced push")
 	flags.StringVar(&f.verifyKeys, "verify-keys", "", "file with the keys that may sign, OpenPGP public keys or lines of allowed_signers; read for each new commit; empty trusts every commit")
 	flags.StringVar(&f.verify, "verify", string(agent.VerifyCommit), "what must be signed with one of them: commit, or tag for the annotated tag that --ref leads to")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
@@ -107,6 +109,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		},
 		Path:           f.path,
 		VerifyKeysFile: f.verifyKeys,
+		ForwardOnly:    f.forwardOnly,
 		Verify:         agent.Verify(f.verify),
 		Interval:       f.interval,
 		Cluster:        cluster,

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"lamplighter.dev/reconcile"
+)
+
+// forward refuses commits that were not made on top of the one in force: who
+// can push or stand in for the server could bring an old fault back otherwise.
+// The zero value refuses none.
+type forward struct {
+	// descends answers whether the commit fetched last was made on top of
+	// another.
+	descends func(ctx context.Context, from string) (bool, error)
+	// record answers what was in force when the agent started.
+	record func(ctx context.Context) (reconcile.State, error)
+}
+
+// gitHash is the name of a commit. What a person applied from a working tree
+// has another.
+var gitHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// backwardError says that a commit does not follow the one in force. That stays
+// so, unlike other reasons.
+type backwardError struct{ inForce string }
+
+func (e backwardError) Error() string {
+	return fmt.Sprintf("was not made on top of %s, which is in force: push a commit that is, or start the agent without --ff-only", short(e.inForce))
+}
+
+// check answers a backwardError, or why it cannot tell. What is in force is the
+// fleet, or what is recorded while there is none.
+func (f forward) check(ctx context.Context, inForce *reconcile.Fleet) error {
+	if f.descends == nil {
+		return nil
+	}
+	var from string
+	if inForce != nil {
+		from = inForce.Commit.Hash
+	} else {
+		state, err := f.record(ctx)
+		if err != nil {
+			return fmt.Errorf("what is in force: %w", err)
+		}
+		from = state.Record.Commit.Hash
+	}
+	if !gitHash.MatchString(from) {
+		return nil // nothing yet, or nothing of Git
+	}
+	ok, err := f.descends(ctx, from)
+	if err == nil && !ok {
+		err = backwardError{from}
+	}
+	return err
+}
