@@ -33,10 +33,11 @@ var mayImport = map[string][]string{
 	"reconcile/gate":             {"reconcile/policy", "reconcile/rollout"},
 	"reconcile/cluster":          {"inventory", "reconcile/health", "reconcile/rollout"},
 	"reconcile":                  {"inventory", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render"},
+	"reconcile/snapshot":         {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/why":              {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/agent/webhook":    {},
 	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature"},
-	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
+	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
 	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
 	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
 	"internal/archtest":          {},
@@ -48,7 +49,7 @@ var mayImport = map[string][]string{
 // pure packages answer from their arguments alone.
 var pure = []string{
 	"cmd/lamplighter/show", "inventory", "reconcile/check", "reconcile/health", "reconcile/policy",
-	"reconcile/rollout", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature",
+	"reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature",
 }
 
 // effects are what a pure package may not import itself.

@@ -31,8 +31,15 @@ func TestDocumentedCommandsRun(t *testing.T) {
 	copyTree(t, filepath.Join(dir, "clusters"), filepath.Join(dir, "path", "to", "fleet", "clusters"))
 	copyTree(t, filepath.Join(dir, "agents"), filepath.Join(dir, "path", "to", "fleet", "agents"))
 
+	// And snapshot.json is one of this cluster.
+	take := exec.CommandContext(t.Context(), "bash", "-c", "lamplighter snapshot --namespace documents > snapshot.json")
+	take.Dir, take.Env = dir, append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+	if out, err := take.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
 	ran := 0
-	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/checks.md", "docs/reference/cli.md"} {
+	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/concepts/rollout.md", "docs/guides/pull-requests.md", "docs/checks.md", "docs/reference/cli.md"} {
 		for _, line := range shellLines(t, page) {
 			if !strings.HasPrefix(line, "lamplighter ") || placeholder.MatchString(line) || strings.HasPrefix(line, "lamplighter agent") {
 				continue

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
@@ -20,6 +21,7 @@ type planFlags struct {
 	nodes      bool
 	exitCode   bool
 	allowPrune bool
+	snapshot   string
 }
 
 func newPlanCommand(g *globals) *cobra.Command {
@@ -31,10 +33,10 @@ func newPlanCommand(g *globals) *cobra.Command {
 agent's own planner runs on a simulated clock, so it says which node is visited
 in which window, when the last one is done, or what can never finish. Visits take
 as long as those that were measured, or as the policy's visitDuration. Nothing is
-changed. Exit code 0, or with --exit-code 1 if there is something to do.`,
+changed. With --snapshot no cluster is asked, and what cannot be known is said. Exit code 0, or with --exit-code 1 if there is something to do.`,
 		Example: `  lamplighter plan . --path clusters/prod
   lamplighter plan . --path clusters/prod --nodes --at 2026-12-24T23:00:00+01:00
-  lamplighter plan . --path clusters/prod -o markdown`,
+  lamplighter plan . --path clusters/prod --snapshot snapshot.json -o markdown`,
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		Annotations:       map[string]string{moreFormats: formatMarkdown},
@@ -50,7 +52,7 @@ changed. Exit code 0, or with --exit-code 1 if there is something to do.`,
 			if err != nil {
 				return err
 			}
-			plan, err := f.onCluster(cmd.Context(), g, fleet, at)
+			plan, err := f.plan(cmd.Context(), g, fleet, at)
 			if err != nil {
 				return err
 			}
@@ -67,6 +69,7 @@ changed. Exit code 0, or with --exit-code 1 if there is something to do.`,
 	cmd.Flags().StringVar(&f.at, "at", "", "plan as if it were this instant (default: now)")
 	cmd.Flags().BoolVar(&f.nodes, "nodes", false, "list every visit instead of the first and last node of a window")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 if there is something to do")
+	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "plan from this file, which lamplighter snapshot wrote, and ask no cluster")
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
 	return cmd
 }
@@ -78,6 +81,25 @@ func (f *planFlags) writer(g *globals) func(io.Writer, show.Plan) error {
 		}
 		return show.WritePlan(w, p, f.nodes)
 	}
+}
+
+// plan asks a snapshot, if there is one, or else the cluster.
+func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
+	if f.snapshot == "" {
+		return f.onCluster(ctx, g, fleet, at)
+	}
+	s, err := readSnapshot(f.snapshot)
+	if err != nil {
+		return show.Plan{}, err
+	}
+	obs, unknown, err := s.Observe(fleet)
+	if err != nil {
+		return show.Plan{}, fmt.Errorf("--snapshot %s: %w", f.snapshot, err)
+	}
+	obs.AllowPrune = f.allowPrune
+	plan, err := foresee(obs, at)
+	plan.Snapshot = &show.SnapshotNote{Taken: show.Time(s.Taken), Unknown: unknown}
+	return plan, err
 }
 
 // onCluster plans for the cluster that the flags name.
