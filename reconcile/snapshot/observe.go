@@ -5,6 +5,7 @@ package snapshot
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -194,6 +195,9 @@ func (n Node) health() health.Node {
 	out := health.Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since, NotReadyReason: n.NotReadyReason,
 		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance,
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.Conditions)) {
+		out.Conditions = append(out.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(name), Status: corev1.ConditionStatus(n.Conditions[name])})
 	}
 	for _, t := range n.Taints {
 		out.Taints = append(out.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})

@@ -175,6 +175,12 @@ func nodeOf(n health.Node) Node {
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since.UTC(), NotReadyReason: n.NotReadyReason,
 		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance,
 	}
+	for _, c := range n.Conditions {
+		if out.Conditions == nil {
+			out.Conditions = map[string]string{}
+		}
+		out.Conditions[string(c.Type)] = string(c.Status)
+	}
 	for _, t := range n.Taints {
 		out.Taints = append(out.Taints, Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
 	}

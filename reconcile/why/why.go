@@ -246,6 +246,10 @@ func linkOf(r rollout.Reason) (name string, mark Mark) {
 		return "clock", Stops
 	case rollout.WindowShut, rollout.Frozen, rollout.TooLateToStart:
 		return "window", Waits
+	case rollout.GateShut:
+		return "gate", Waits
+	case rollout.NoRoom:
+		return "room", Stops
 	case rollout.Checking:
 		return "admission", Waits
 	case rollout.NotAdmitted:
