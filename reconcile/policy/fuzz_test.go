@@ -108,7 +108,7 @@ func inTime(t *testing.T, read func()) {
 	for range tries {
 		start := time.Now()
 		read()
-		if fastest = min(fastest, time.Since(start)); fastest <= limit {
+		if fastest = min(fastest, time.Since(start)); fastest <= limit || raceDetector {
 			return
 		}
 	}

@@ -6,7 +6,8 @@ import "time"
 
 // State is what a calendar says at one instant. All times are in UTC; a zero
 // time is never, or unknown. Apart from Explain, a State does not change
-// before ValidUntil.
+// before ValidUntil. Windows that take turns are followed for 64 turns each
+// way: in a longer run, Opened and Close are those of the part that was seen.
 type State struct {
 	// Open: nodes may be visited.
 	Open bool
