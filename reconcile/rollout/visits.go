@@ -201,10 +201,11 @@ func (t *tour) conclude(s *stop) {
 	s.visit = nil
 }
 
-// waitsForSomebody says that what comes next on a node is held by a person, or
-// refused by the API server while the node is up.
+// waitsForSomebody says that what comes next on a node is held by a person,
+// refused by the API server, or left to others who are at work there. On a node
+// that is down nothing but the visit says that it may be our doing.
 func (t *tour) waitsForSomebody(s *stop) bool {
-	return s.node.Hold != "" || t.maintenance(s.node) != "" || t.skipsCordoned(s.node) || s.set.Hold != "" || !s.set.OnDelete || (!s.down && t.refusal(s) != nil)
+	return !s.down && (s.node.Hold != "" || t.maintenance(s.node) != "" || t.skipsCordoned(s.node) || s.set.Hold != "" || !s.set.OnDelete || t.refusal(s) != nil)
 }
 
 // refusal is what the API server said to the eviction that comes next.
