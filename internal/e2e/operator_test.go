@@ -57,7 +57,7 @@ func TestProceedEndsByItself(t *testing.T) {
 	w.start(t)
 	files := func(version string) map[string]string {
 		return w.fleet(map[string]string{
-			"agent.yaml": daemonSet(version, "slow-1s"),
+			"agent.yaml": daemonSet(version, "slow-2s"),
 			"rules.yaml": rules{windows: "night", more: far().window("night")}.yaml(w),
 		})
 	}
@@ -67,7 +67,7 @@ func TestProceedEndsByItself(t *testing.T) {
 	w.noteOn(t, "DaemonSet/"+w.namespace+"/agent", inventory.Reason(rollout.WindowShut))
 
 	since := second(0)
-	said := span{since, since.Add(8 * time.Second)}
+	said := span{since, since.Add(14 * time.Second)}
 	w.edited(t, func(l rollout.Ledger) (rollout.Ledger, error) {
 		return l.Proceed(rollout.Proceed{Policy: "agents", Reason: "CVE-1", Since: said.from, Until: said.to})
 	})

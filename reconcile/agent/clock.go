@@ -14,8 +14,12 @@ import (
 	"lamplighter.dev/reconcile"
 )
 
-// askTimeout bounds the question that is asked only to hear the time.
-const askTimeout = 10 * time.Second
+const (
+	// askTimeout bounds the question that is asked only to hear the time.
+	askTimeout = 10 * time.Second
+	// askAgain is how soon it is asked once more after it was of no use.
+	askAgain = 30 * time.Second
+)
 
 // Clock compares this machine's clock with the Date of the API server's answers
 // to whatever is asked of it. It may be used from many goroutines.
@@ -31,6 +35,8 @@ type Clock struct {
 
 	mu     sync.Mutex
 	judged judgement
+	silent string        // why the last question was of no use; "" when none was asked
+	asked  time.Duration // when that was, as in instant.ran
 }
 
 // NewClock returns a Clock that has compared nothing yet.
@@ -116,26 +122,45 @@ type asking struct {
 
 // Confirm is Problem from a comparison that is young.
 func (a asking) Confirm(ctx context.Context) string {
-	if problem, young := a.confirmed(); young || problem != "" {
+	if problem, known := a.confirmed(); known {
 		return problem
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	err := a.client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
-	problem, young := a.confirmed()
+	if err != nil {
+		return a.answered("it cannot be compared: the API server was asked for the time and did not answer")
+	}
+	return a.answered("it cannot be compared: the API server's answer came too late, or without a Date")
+}
+
+// confirmed is the problem if one is known, or if it is known that there is
+// none; also while it is too soon to ask again.
+func (c *Clock) confirmed() (problem string, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := c.read()
+	c.judge(func(j *judgement) { j.look(at) })
 	switch {
-	case young || problem != "":
-		return problem
-	case err != nil:
-		return "it cannot be compared: the API server was asked for the time and did not answer"
+	case c.judged.problem != "", c.judged.young():
+		return c.judged.problem, true
+	case c.silent != "" && at.ran-c.asked < askAgain:
+		return c.silent, true
 	default:
-		return "it cannot be compared: the API server's answer came too late, or without a Date"
+		return "", false
 	}
 }
 
-func (c *Clock) confirmed() (problem string, young bool) {
+// answered is the problem after a question; otherwise says why it was of no use,
+// if it was of none.
+func (c *Clock) answered(otherwise string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.judge(func(j *judgement) { j.look(c.read()) })
-	return c.judged.problem, c.judged.young()
+	at := c.read()
+	c.judge(func(j *judgement) { j.look(at) })
+	if c.silent = ""; c.judged.problem != "" || c.judged.young() {
+		return c.judged.problem
+	}
+	c.silent, c.asked = otherwise, at.ran
+	return c.silent
 }

@@ -100,6 +100,33 @@ func TestClockFailsClosed(t *testing.T) {
 	}
 }
 
+// Without the time nothing is done, and the API server is not asked by every
+// pass; any other answer is as good.
+func TestSilentAPIServerIsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{noDate: true}
+		clock, client := s.clock(t)
+		asking := clock.Asking(client)
+		for _, step := range []struct {
+			after   time.Duration
+			asked   int64
+			trusted bool
+		}{{0, 1, false}, {askAgain - 1, 1, false}, {1, 2, false}, {time.Second, 2, false}} {
+			<-time.After(step.after)
+			if problem := asking.Confirm(t.Context()); (problem == "") != step.trusted || s.asked.Load() != step.asked {
+				t.Errorf("%+v: %q after %d questions", step, problem, s.asked.Load())
+			}
+		}
+		s.noDate = false
+		if _, err := client.Discovery().ServerVersion(); err != nil {
+			t.Fatal(err)
+		}
+		if problem := asking.Confirm(t.Context()); problem != "" || s.asked.Load() != 3 {
+			t.Errorf("once something was heard: %q after %d questions", problem, s.asked.Load())
+		}
+	})
+}
+
 func TestClockTellsWhenItsProblemChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
@@ -155,7 +182,7 @@ func TestWatchesAndCachesTellNoTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			if problem, young := clock.confirmed(); problem != "" || young {
+			if problem, known := clock.confirmed(); known {
 				t.Errorf("%s, Age %q: it was used: %q", url, age, problem)
 			}
 		}
