@@ -18,6 +18,10 @@ import (
 // watchInterval is how often --watch looks at what the watches have told.
 const watchInterval = 500 * time.Millisecond
 
+// restShare is how many times as long as it takes to look --watch then rests: of
+// a large fleet the forecast takes a while.
+const restShare = 4
+
 func newStatusCommand(g *globals) *cobra.Command {
 	var nodes, watch bool
 	cmd := &cobra.Command{
@@ -94,10 +98,12 @@ func watchStatus(ctx context.Context, g *globals, c *connection, nodes bool) err
 	}
 	var last []byte
 	for {
+		began := now()
 		status, err := statusNow(ctx, c)
 		if err != nil {
 			return ignoreDone(ctx, err)
 		}
+		took := now().Sub(began)
 		var text bytes.Buffer
 		to := *g
 		to.streams.Out = &text
@@ -113,7 +119,7 @@ func watchStatus(ctx context.Context, g *globals, c *connection, nodes bool) err
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(watchInterval):
+		case <-time.After(max(watchInterval, restShare*took)):
 		}
 	}
 }
