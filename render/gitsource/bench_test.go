@@ -76,7 +76,11 @@ func TestFetchIsAboutAsFastAsGit(t *testing.T) {
 		ours, gits = min(ours, f.ours(t, s)), min(gits, f.gits(t))
 	}
 	t.Logf("commit of 1,000 files: ready in %s, git takes %s", ours, gits)
-	if ours > 4*gits {
+	slower := time.Duration(4)
+	if raceDetector { // which git runs without
+		slower = 40
+	}
+	if ours > slower*gits {
 		t.Errorf("ready in %s, git takes %s", ours, gits)
 	}
 }

@@ -127,13 +127,15 @@ func withoutCache(o gitsource.Options) gitsource.Options {
 }
 
 // noise is a file that does not get smaller when it is packed.
-func noise(seed string) string {
+func noise(seed string) string { return noiseOf(seed, 50_000) }
+
+func noiseOf(seed string, size int) string {
 	var b strings.Builder
 	n := uint64(14695981039346656037)
 	for _, c := range []byte(seed) {
 		n = (n ^ uint64(c)) * 1099511628211
 	}
-	for b.Len() < 50_000 {
+	for b.Len() < size {
 		n = n*6364136223846793005 + 1442695040888963407
 		fmt.Fprintf(&b, "%x\n", n)
 	}
@@ -141,10 +143,7 @@ func noise(seed string) string {
 }
 
 // recording answers what a git server answered, and can go wrong on the way.
-type recording struct {
-	refs, pack []byte
-	fault      string
-}
+type recording struct{ refs, pack []byte }
 
 func record(t *testing.T, url string) *recording {
 	t.Helper()
@@ -182,14 +181,14 @@ func record(t *testing.T, url string) *recording {
 	return r
 }
 
-func (r *recording) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (r *recording) serve(w http.ResponseWriter, q *http.Request, fault string) {
 	answer := r.refs
 	if q.Method == http.MethodPost {
 		answer = r.pack
 	}
 	_, _ = io.Copy(io.Discard, q.Body)
 	onPack := q.Method == http.MethodPost
-	switch fault := r.fault; {
+	switch {
 	case fault == "refs cut" && !onPack, strings.HasPrefix(fault, "pack cut") && onPack:
 		quarter := int(fault[len(fault)-1] - '0')
 		if !onPack {
@@ -227,13 +226,21 @@ func TestThousandFaults(t *testing.T) {
 	repo := git.Repo(t, "fleet")
 	var recordings []*recording
 	for i := range 2 { // commits to go back and forth between
-		repo.Commit(t, "main", fmt.Sprint(i), files(noise(fmt.Sprint(i))))
+		repo.Commit(t, "main", fmt.Sprint(i), files(noiseOf(fmt.Sprint(i), 4000)))
 		recordings = append(recordings, record(t, repo.URL()))
 	}
 	git.Stop()
 	http.DefaultClient.CloseIdleConnections()
+	var mu sync.Mutex
 	var now *recording
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { now.ServeHTTP(w, q) }))
+	var fault string
+	set := func(r *recording, f string) { mu.Lock(); now, fault = r, f; mu.Unlock() }
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		mu.Lock()
+		r, f := now, fault
+		mu.Unlock()
+		r.serve(w, q, f)
+	}))
 	defer server.Close()
 	faults := []string{
 		"refs cut", "pack cut 0", "pack cut 1", "pack cut 2", "pack cut 3", "500", "500 on pack", "429", "garbage", "noise", "stall", "stall on pack",
@@ -242,33 +249,33 @@ func TestThousandFaults(t *testing.T) {
 		s := newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Cache: cache})
 		said := map[string]string{}
 		cycle := func(i int) {
-			now = recordings[i%2]
-			now.fault = faults[i/2%len(faults)]
+			r, fault := recordings[i%2], faults[i/2%len(faults)]
+			set(r, fault)
 			ctx, cancel := t.Context(), context.CancelFunc(func() {})
-			if strings.HasPrefix(now.fault, "stall") {
+			if strings.HasPrefix(fault, "stall") {
 				ctx, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
 			}
 			_, err := s.Fetch(ctx)
 			cancel()
 			if err == nil {
-				t.Fatalf("%s: no error", now.fault)
+				t.Fatalf("%s: no error", fault)
 			}
-			key := fmt.Sprint(now.fault, i%2)
+			key := fmt.Sprint(fault, i%2)
 			if before := said[key]; before != "" && before != err.Error() {
-				t.Errorf("%s: said %q, then %q", now.fault, before, err)
+				t.Errorf("%s: said %q, then %q", fault, before, err)
 			}
 			said[key] = err.Error()
-			if wait := gitsource.RetryAfter(err); (wait == 42*time.Second) != (now.fault == "429") {
-				t.Errorf("%s: retry after %s", now.fault, wait)
+			if wait := gitsource.RetryAfter(err); (wait == 42*time.Second) != (fault == "429") {
+				t.Errorf("%s: retry after %s", fault, wait)
 			}
-			now.fault = ""
+			set(r, "")
 			fetch(t, s)
 		}
 		for i := range 100 {
 			cycle(i)
 		}
 		before := measure()
-		for i := range 500 {
+		for i := range 400 {
 			cycle(i)
 		}
 		after := eventually(func(u usage) bool { return u.goroutines <= before.goroutines && u.files <= before.files })
