@@ -196,3 +196,9 @@ func (r *GitRepo) Git(t testing.TB, args ...string) string {
 
 // Dir is the bare repository's folder.
 func (r *GitRepo) Dir() string { return r.dir }
+
+// Link puts a symbolic link into a branch's tree.
+func (r *GitRepo) Link(t testing.TB, branch, path, target string) string {
+	t.Helper()
+	return r.commit(t, branch, "Add link "+path, fmt.Appendf(nil, "M 120000 inline %q\ndata %d\n%s\n", path, len(target), target))
+}

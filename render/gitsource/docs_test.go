@@ -178,3 +178,42 @@ func TestGuideTellsTheBounds(t *testing.T) {
 		}
 	}
 }
+
+// The messages that the runbook explains are messages that there are.
+func TestRunbookQuotesMessages(t *testing.T) {
+	runbook, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources strings.Builder
+	for _, pattern := range []string{"*.go", "../../reconcile/agent/forward.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sources.Write(data)
+		}
+	}
+	_, table, _ := strings.Cut(string(runbook), "| message | do |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(strings.TrimSpace(table), "\n")
+	if len(rows) < 10 {
+		t.Errorf("the table has %d rows", len(rows))
+	}
+	for _, row := range rows {
+		first, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+		for _, message := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+			if !strings.Contains(sources.String(), message[1]) && message[1] != "dial:" { // the standard library's
+				t.Errorf("nothing says %q", message[1])
+			}
+		}
+	}
+}
