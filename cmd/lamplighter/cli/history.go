@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +38,11 @@ DaemonSet that is gone the record alone is shown.`,
 		},
 		ValidArgsFunction: completeDaemonSet(g),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := daemonSetName(args[0], strings.TrimPrefix(args[0], daemonSetPrefix))
+			about, err := parseSubject(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			name, err := about.fullName(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -129,7 +132,7 @@ func completeDaemonSet(g *globals) cobra.CompletionFunc {
 		}
 		var names []string
 		for name := range state.Ledger.Governed {
-			names = append(names, daemonSetPrefix+name)
+			names = append(names, "daemonset/"+name)
 		}
 		slices.Sort(names)
 		return names, cobra.ShellCompDirectiveNoFileComp

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,14 +63,15 @@ func newReleaseCommand(g *globals) *cobra.Command {
 
 // annotate holds what a reference names, or releases it when there is no reason.
 func annotate(cmd *cobra.Command, g *globals, ref, reason string) error {
+	target, err := newHoldable(cmd, ref)
+	if err != nil {
+		return err
+	}
 	d, err := openDesk(cmd.Context(), g)
 	if err != nil {
 		return err
 	}
-	target, err := newHoldable(d.client, ref)
-	if err != nil {
-		return err
-	}
+	target.client = d.client
 	before, err := target.get(cmd.Context())
 	if err != nil {
 		return target.explain(err)
@@ -126,30 +126,25 @@ type holdable struct {
 	name   types.NamespacedName
 }
 
-const nodePrefix, daemonSetPrefix = "node/", "daemonset/"
-
 // newHoldable reads NODE, node/NODE or daemonset/NAMESPACE/NAME.
-func newHoldable(client kubernetes.Interface, ref string) (holdable, error) {
-	h := holdable{client: client}
-	rest, isDaemonSet := strings.CutPrefix(ref, daemonSetPrefix)
-	if !isDaemonSet {
-		h.name.Name = strings.TrimPrefix(ref, nodePrefix)
-		if h.name.Name == "" || strings.Contains(h.name.Name, "/") {
-			return h, fmt.Errorf("%q: name a node, or daemonset/NAMESPACE/NAME", ref)
-		}
-		return h, nil
+func newHoldable(cmd *cobra.Command, ref string) (holdable, error) {
+	about, err := parseSubject(cmd, ref)
+	if err != nil {
+		return holdable{}, err
 	}
-	name, err := daemonSetName(ref, rest)
-	h.name = name
-	return h, err
+	if about.node != "" {
+		return holdable{name: types.NamespacedName{Name: about.node}}, nil
+	}
+	name, err := about.fullName(cmd, ref)
+	return holdable{name: name}, err
 }
 
-func daemonSetName(ref, rest string) (types.NamespacedName, error) {
-	namespace, name, ok := strings.Cut(rest, "/")
-	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("%q: write daemonset/NAMESPACE/NAME", ref)
+// fullName is that of a DaemonSet, which has to have its namespace.
+func (s subject) fullName(cmd *cobra.Command, ref string) (types.NamespacedName, error) {
+	if s.daemonSet.Namespace == "" {
+		return types.NamespacedName{}, usage(cmd, "%q: write daemonset/NAMESPACE/NAME", ref)
 	}
-	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+	return s.daemonSet, nil
 }
 
 func (h holdable) String() string {
