@@ -21,9 +21,13 @@ func (l Ledger) Govern(set policy.Set, live ...types.NamespacedName) Ledger {
 		governed = map[string]Governance{}
 	}
 	for _, p := range set.Upgrades {
+		if len(p.DaemonSets) == 0 {
+			continue
+		}
+		docs := set.Governing(p.DaemonSets[0]) // the same for all of them
 		for _, name := range p.DaemonSets {
 			g := governed[name.String()]
-			g.Policy, g.Documents, g.Left = p.Name, set.Governing(name), false
+			g.Policy, g.Documents, g.Left = p.Name, docs, false
 			governed[name.String()] = g
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,66 @@ func TestLedgerThroughJSON(t *testing.T) {
 	}
 	if data, err := json.Marshal(Ledger{}); err != nil || string(data) != "{}" {
 		t.Errorf("an empty ledger is %s, %v", data, err)
+	}
+}
+
+// Many DaemonSets obey the same documents: the ledger keeps each once.
+func TestLedgerKeepsEachDocumentOnce(t *testing.T) {
+	shared, own := policy.Document{Object: map[string]any{"kind": "Freeze"}, Calendar: "BEGIN:VCALENDAR"}, policy.Document{Object: map[string]any{"kind": "MaintenanceWindow"}}
+	l := Ledger{Governed: map[string]Governance{
+		"ns/cni": {Policy: "net", Documents: []policy.Document{shared, own}},
+		"ns/csi": {Policy: "net", Documents: []policy.Document{shared, own}},
+		"ns/log": {Policy: "log", Proven: "r1", Documents: []policy.Document{shared}},
+		"ns/gpu": {},
+	}}
+	data := must(json.Marshal(l))
+	if n := bytes.Count(data, []byte("BEGIN:VCALENDAR")); n != 1 {
+		t.Errorf("the calendar is kept %d times:\n%s", n, data)
+	}
+	if diff := cmp.Diff(l, throughJSON(t, l)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Ledgers that were written when every DaemonSet had documents of its own are read.
+func TestLedgerWithDocumentsOfEachDaemonSet(t *testing.T) {
+	var l Ledger
+	err := json.Unmarshal([]byte(`{"pauses":[{"policy":"net","since":"2026-03-02T22:00:00Z"}],
+		"governed":{"ns/cni":{"policy":"net","proven":"r2","documents":[{"object":{"kind":"UpgradePolicy"},"file":"upgrades.yaml"}]},"ns/gpu":{}}}`), &l)
+	want := Ledger{
+		Pauses: []Pause{{Policy: "net", Since: instant(t, "2026-03-02T22:00:00Z")}},
+		Governed: map[string]Governance{
+			"ns/cni": {Policy: "net", Proven: "r2", Documents: []policy.Document{{Object: map[string]any{"kind": "UpgradePolicy"}, File: "upgrades.yaml"}}},
+			"ns/gpu": {},
+		},
+	}
+	if diff := cmp.Diff(want, l); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+// A document that is missing takes the others with it: without a freeze, what
+// is left would allow what the freeze forbids.
+func TestLedgerWithoutADocumentGovernsNothing(t *testing.T) {
+	set, night := policySet(t, gateDocuments, "cni", "log", "gpu"), instant(t, "2026-03-02T23:00:00Z")
+	data := must(json.Marshal(Ledger{}.Govern(set)))
+	var stored map[string]any
+	if err := json.Unmarshal(data, &stored); err != nil {
+		t.Fatal(err)
+	}
+	rules := stored["rules"].(map[string]any)
+	for digest, d := range rules {
+		if d.(map[string]any)["object"].(map[string]any)["kind"] == "Freeze" {
+			delete(rules, digest)
+		}
+	}
+	var l Ledger
+	if err := json.Unmarshal(must(json.Marshal(stored)), &l); err != nil {
+		t.Fatal(err)
+	}
+	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: Delete}, Rules{Ledger: l}, night)
+	if got.Allowed || !strings.Contains(got.Message, "its windows cannot be read") {
+		t.Errorf("got %+v, want it shut", got)
 	}
 }
 

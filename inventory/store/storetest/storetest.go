@@ -6,8 +6,11 @@ package storetest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/inventory/store"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 )
 
@@ -38,6 +42,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 		"parts can become empty again":            emptied,
 		"a save of what is there says nothing":    unchanged,
 		"the ledger and the inventory can differ": partial,
+		"many DaemonSets obey one long calendar":  longCalendar,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -155,6 +160,28 @@ func partial(t *testing.T, open func() Store) {
 		save(t, s, state)
 		wantLoaded(t, open(), state)
 	}
+}
+
+// longCalendar: a calendar may be as long as a file may be, and governs every
+// DaemonSet of the fleet.
+func longCalendar(t *testing.T, open func() Store) {
+	const daemonSets, longest = 1000, 128 << 10
+	random, calendar := rand.New(rand.NewPCG(1, 2)), make([]byte, longest*3/4)
+	for i := range calendar {
+		calendar[i] = byte(random.Uint32())
+	}
+	docs := []policy.Document{
+		{Object: map[string]any{"kind": policy.KindUpgradePolicy}},
+		{Object: map[string]any{"kind": policy.KindFreeze}, Calendar: base64.StdEncoding.EncodeToString(calendar)},
+	}
+	state := Example()
+	for i := range daemonSets {
+		state.Ledger.Governed[fmt.Sprintf("kube-system/agent-%d", i)] = rollout.Governance{Policy: "cni", Documents: docs}
+	}
+	s := open()
+	wantLoaded(t, s, store.State{})
+	save(t, s, state)
+	wantLoaded(t, open(), state)
 }
 
 func save(t *testing.T, s Store, state store.State) {
