@@ -59,6 +59,7 @@ func runCase(t *testing.T, body string) string {
 	}
 	checkConstant(t, s, plan)
 	checkShuffled(t, s, plan)
+	checkForecast(t, s.observed, s.policies, s.now)
 	return input + "-- want --\n" + got
 }
 

@@ -35,6 +35,7 @@ func TestChaos(t *testing.T) {
 			c.pass(t, rapid.SampledFrom(accidents).Draw(t, "accident"))
 			c.sleep(rapid.Bool().Draw(t, "sleeps long"))
 		}
+		checkForecast(t, c.observe(c.ledger), c.policies, c.now)
 		c.recover()
 		for range 600 {
 			if c.finished() {
