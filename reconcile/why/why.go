@@ -11,6 +11,7 @@ package why
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,29 +94,33 @@ func FindNode(obs reconcile.Observation, name string) error {
 	return unknown("node", name, names)
 }
 
-// FindDaemonSet is the name of a DaemonSet that exists or that a policy names.
-// Without a namespace it is the only one of that name.
+// FindDaemonSet is the name of a DaemonSet that exists, that a policy names or
+// that the instance owns. Without a namespace it is the only one of that name
+// among the latter two.
 func FindDaemonSet(obs reconcile.Observation, name types.NamespacedName) (types.NamespacedName, error) {
-	known := map[string]types.NamespacedName{}
-	for _, d := range obs.DaemonSets {
-		known[d.Name.String()] = d.Name
-	}
+	known := map[string]types.NamespacedName{} // to us
 	for _, p := range obs.Policies.Upgrades {
 		for _, d := range p.DaemonSets {
 			known[d.String()] = d
 		}
 	}
-	if found, ok := known[name.String()]; ok && name.Namespace != "" {
-		return found, nil
-	}
-	var names, same []string
-	for _, d := range known {
-		names = append(names, d.String())
-		if d.Name == name.Name {
-			same = append(same, d.String())
+	for _, id := range obs.State.Inventory.IDs() {
+		if id.GroupKind == daemonSetKind {
+			d := types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
+			known[d.String()] = d
 		}
 	}
-	slices.Sort(same)
+	exists := slices.ContainsFunc(obs.DaemonSets, func(d health.DaemonSet) bool { return d.Name == name })
+	if _, ours := known[name.String()]; exists || ours {
+		return name, nil
+	}
+	names := slices.Sorted(maps.Keys(known))
+	var same []string
+	for _, n := range names {
+		if known[n].Name == name.Name {
+			same = append(same, n)
+		}
+	}
 	switch {
 	case len(same) == 1 && name.Namespace == "":
 		return known[same[0]], nil

@@ -298,6 +298,7 @@ func TestUnknownNamesAreAnsweredWithNearOnes(t *testing.T) {
 	other := in.Observation.DaemonSets[0]
 	other.Name.Namespace = "more"
 	in.Observation.DaemonSets = append(in.Observation.DaemonSets, other)
+	in.Observation.Policies.Upgrades[0].DaemonSets = append(in.Observation.Policies.Upgrades[0].DaemonSets, other.Name)
 	_, node := why.Node(in, "node-0004")
 	_, far := why.Node(in, "elsewhere")
 	_, ambiguous := why.DaemonSet(in, types.NamespacedName{Name: "cni"})
