@@ -68,7 +68,7 @@ func dependsOnClock(obs Observation, plan Plan, now time.Time) bool {
 		timed[p.Name] = rollout.Timed(p)
 	}
 	for _, d := range plan.Rollout.Decisions {
-		if d.Action == rollout.Evict && timed[d.Policy] {
+		if (d.Action == rollout.Evict || d.Action == rollout.Drain) && timed[d.Policy] {
 			return true
 		}
 	}

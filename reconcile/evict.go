@@ -15,7 +15,7 @@ import (
 // takes time, in which a window may have shut; and none is sent after the
 // instant at which it does.
 func (r *Reconciler) evict(ctx context.Context, report *Report) {
-	due, deadline := evictions(r.doubted(report.Observation), report.Plan.Rollout, r.opts.Now())
+	due, deadline := inWindow(r.doubted(report.Observation), report.Plan.Rollout, rollout.Evict, r.opts.Now())
 	if len(due) == 0 {
 		return
 	}
@@ -27,9 +27,9 @@ func (r *Reconciler) evict(ctx context.Context, report *Report) {
 	report.Attempts = r.opts.Cluster.Evict(ctx, due)
 }
 
-// evictions are the plan's evictions whose window is still open, and the
+// inWindow are the plan's decisions of one action whose window is still open, and the
 // instant at which the first of these windows shuts; zero if none does.
-func evictions(obs Observation, plan rollout.Plan, now time.Time) (due []rollout.Decision, deadline time.Time) {
+func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) (due []rollout.Decision, deadline time.Time) {
 	hoursByPolicy := map[string]rollout.Hours{}
 	for _, p := range obs.Policies.Upgrades {
 		hoursByPolicy[p.Name] = rollout.NewHours(p, obs.State.Ledger, obs.ClockProblem, now)
@@ -39,7 +39,7 @@ func evictions(obs Observation, plan rollout.Plan, now time.Time) (due []rollout
 		labelsByNode[n.Name] = n.Labels
 	}
 	for _, d := range plan.Decisions {
-		if d.Action != rollout.Evict {
+		if d.Action != action {
 			continue
 		}
 		w := hoursByPolicy[d.Policy].For(labelsByNode[d.Node])

@@ -4,8 +4,10 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"lamplighter.dev/inventory"
@@ -19,6 +21,7 @@ type Report struct {
 	Plan        Plan
 	Outcomes    []inventory.Outcome
 	Attempts    []rollout.Attempt
+	Drains      []rollout.Attempt // of decisions to drain
 	// Before is the state as it was found, and After as it was left.
 	Before, After State
 	// Next is when the next pass is due if nothing moves before; zero if time
@@ -45,9 +48,10 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 		return report, fmt.Errorf("record intent: %w", err)
 	}
 	r.ask(ctx, plan)
+	undone := r.uncordon(ctx, plan.Rollout)
 	r.act(ctx, &report)
-	err = r.settle(ctx, &report)
-	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(report.Attempts, now))
+	err = errors.Join(undone, r.settle(ctx, &report))
+	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now))
 	return report, err
 }
 
@@ -199,6 +203,7 @@ func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time
 // next is done only if nothing has come to forbid it.
 func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
+	r.drain(ctx, report)
 	if objects := report.Plan.Objects; objects.Touches() {
 		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(r.doubted(report.Observation), objects.Steps, r.opts.Now()))
 		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
@@ -220,6 +225,9 @@ func (r *Reconciler) settle(ctx context.Context, report *Report) error {
 		if a.Result == rollout.Refused {
 			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true
 		}
+	}
+	for _, a := range report.Drains {
+		settled.Ledger, learnt = settled.Ledger.Drained(a.Decision, a.Result == rollout.Drained, a.Message, r.opts.Now()), true
 	}
 	if !learnt {
 		return nil

@@ -78,6 +78,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Pods:       obs.Pods,
 		Ledger:     obs.State.Ledger,
 		Commit:     obs.commit().Hash,
+		Instance:   obs.Instance.ID(),
 
 		ClockProblem: obs.ClockProblem,
 		Answers:      obs.Answers,

@@ -63,6 +63,9 @@ type Options struct {
 	// that depends on an answer, and Observe supposes that nothing speaks
 	// against an eviction but what is on record.
 	Asker Asker
+	// Drainer empties nodes. Without one none is, and none visited whose policy
+	// wants that.
+	Drainer Drainer
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
 	// Now is the clock.

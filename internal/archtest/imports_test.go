@@ -70,6 +70,7 @@ var heavy = []struct {
 	{"github.com/teambition/rrule-go", []string{"reconcile/window"}},
 	{"sigs.k8s.io/cli-utils/pkg/kstatus/", []string{"reconcile/health"}},
 	{"sigs.k8s.io/cli-utils/pkg/apply", nil},
+	{"k8s.io/kubectl/", []string{"reconcile/cluster"}},
 	{"github.com/prometheus/", []string{"reconcile/agent", "reconcile/gate"}},
 	{"github.com/spf13/", []string{"cmd/lamplighter/cli"}},
 	{"k8s.io/client-go/", []string{

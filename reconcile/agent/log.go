@@ -24,6 +24,11 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 			a.log.Warn("eviction", "policy", at.Decision.Policy, "node", at.Decision.Node, "result", at.Result, "message", at.Message)
 		}
 	}
+	for _, at := range report.Drains {
+		if at.Result == rollout.Errored {
+			a.log.Warn("drain", "policy", at.Decision.Policy, "node", at.Decision.Node, "message", at.Message)
+		}
+	}
 	a.logHalts(report)
 	a.logClock(report)
 	if c == (counts{}) && !newCommit(report) {

@@ -84,6 +84,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Cluster:    c,
 		Store:      states,
 		Asker:      asker,
+		Drainer:    c,
 		AllowPrune: a.cfg.AllowPrune,
 		Now:        a.cfg.Now,
 		Clock:      a.clock.Asking(a.clientset),

@@ -48,6 +48,10 @@ func States() []State {
 	return []State{Current, Settling, Failed, Replacing, Stuck, Outdated, OutdatedDown, Unreachable, NotWanted, Missing}
 }
 
+// CordonedByAnnotation is on a node that was cordoned for a visit, and says by
+// whom: only they take the cordon off again.
+const CordonedByAnnotation = "lamplighter.dev/cordoned-by"
+
 // HoldAnnotation keeps us away from a Node, or from all nodes of a DaemonSet.
 // Its value is the reason.
 const HoldAnnotation = "lamplighter.dev/hold"

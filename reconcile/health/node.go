@@ -22,6 +22,7 @@ type Node struct {
 	Deleting       bool      // has a deletionTimestamp
 	Hold           string    // the hold annotation's reason; "" when not held
 	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
+	CordonedBy     string    // the mark of whoever cordoned it for a visit; "" when nobody did
 	Conditions     []NodeCondition
 }
 
@@ -41,6 +42,7 @@ func NodeOf(n *corev1.Node) Node {
 		Unschedulable:  n.Spec.Unschedulable,
 		Deleting:       n.DeletionTimestamp != nil,
 		Hold:           holdOf(n.Annotations),
+		CordonedBy:     n.Annotations[CordonedByAnnotation],
 		Maintenance:    maintenanceOf(n, Marks()),
 	}
 	for _, c := range n.Status.Conditions {

@@ -183,6 +183,9 @@ func summary(s Set) string {
 				fmt.Fprintf(&b, "    gate %+v\n", g)
 			}
 		}
+		if u.Drain != nil {
+			fmt.Fprintf(&b, "  drain %+v\n", *u.Drain)
+		}
 		for _, g := range u.Gates {
 			fmt.Fprintf(&b, "  gate %+v\n", g)
 		}

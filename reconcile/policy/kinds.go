@@ -100,6 +100,7 @@ func readUpgrade(h header, d Document) upgradeEntry {
 		OnFailure:          oneOf(s, "onFailure", Halt, Revert),
 		Source:             d,
 	}
+	e.Drain = readDrain(s)
 	gates := &gateReader{}
 	e.Gates = gates.read(s)
 	e.Waves = readWaves(s, e.MaxUnavailable, gates)

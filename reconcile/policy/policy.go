@@ -92,6 +92,8 @@ type UpgradePolicy struct {
 	Templates TemplatesMode
 	// MaxUnavailable is a number of nodes or a percentage: see MaxUnavailableOf.
 	MaxUnavailable intstr.IntOrString
+	// Drain says how a node is emptied first; nil is not at all.
+	Drain *Drain
 	// Gates that every visit waits for.
 	Gates []Gate
 	// Waves in order; none is all nodes alike.

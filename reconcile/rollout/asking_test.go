@@ -64,6 +64,9 @@ func (s *scene) formatAsking(p Plan) string {
 		}
 		fmt.Fprintf(&b, " (%s)\n", o.Message)
 	}
+	for _, u := range p.Uncordons {
+		fmt.Fprintf(&b, "uncordon %s (%s)\n", u.Node, u.Policy)
+	}
 	for _, q := range p.Questions {
 		subject := q.HTTP.URL + q.Prometheus.URL
 		if q.Kind == Admission || q.Kind == Room {

@@ -21,6 +21,10 @@ const (
 	// Gone: the pod is no longer the one that was decided about. The next plan
 	// sees what is there now.
 	Gone AttemptResult = "gone"
+	// Drained: nothing is left on the node that has to go.
+	Drained AttemptResult = "drained"
+	// Remaining: something is. See [Ledger.Drained].
+	Remaining AttemptResult = "remaining"
 	// Errored: it failed for another reason: no right to evict, a webhook, a
 	// connection. The next plan tries again and, after a while, gives way.
 	Errored AttemptResult = "errored"

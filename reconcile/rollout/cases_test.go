@@ -145,6 +145,12 @@ func formatStatus(p PolicyStatus, o Outlook, s *scene) string {
 
 func (s *scene) formatSteps(v Visit) string {
 	var b strings.Builder
+	if !v.Drain.Since.IsZero() {
+		fmt.Fprintf(&b, " draining %s", s.relative(v.Drain.Since))
+		if !v.Drain.Done.IsZero() {
+			fmt.Fprintf(&b, " done %s", s.relative(v.Drain.Done))
+		}
+	}
 	for _, step := range v.Steps {
 		fmt.Fprintf(&b, "  %s:%s>%s %s", short(step.DaemonSet), step.From, step.To, s.relative(step.Evicted))
 		if !step.Replaced.IsZero() {

@@ -84,7 +84,10 @@ func newChaos(t *rapid.T) *chaos {
 			ReadyTimeout: 10 * time.Minute, TerminationTimeout: 5 * time.Minute, VisitDuration: 5 * time.Minute,
 			Calendar: window.Calendar{Always: rapid.Bool().Draw(t, "always"), Allows: []window.Window{nightly, gpu}, Freezes: []window.Freeze{freeze}},
 		}
-		if rapid.Bool().Draw(t, "gates") {
+		if rapid.Bool().Draw(t, "drains") {
+			p.Drain = &policy.Drain{Timeout: 3 * time.Minute}
+		}
+		if rapid.Bool().Draw(t, "gated") {
 			p.Gates = []policy.Gate{{Name: "quiet", HTTP: policy.HTTPGate{URL: "http://slo", ExpectedStatus: 200}}}
 		}
 		for _, s := range sets {
@@ -201,6 +204,11 @@ func (c *chaos) recover() {
 }
 
 func (c *chaos) finished() bool {
+	for _, n := range c.nodes {
+		if n.cordonedBy != "" {
+			return false
+		}
+	}
 	return c.done() && len(c.ledger.Visits) == 0
 }
 
@@ -239,6 +247,7 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 	if accident == "dies before evicting" {
 		return
 	}
+	c.empty(t, plan, accident)
 	c.noteService()
 	taken := map[string]bool{} // policies that took a node out of service
 	minReady := 10 * time.Second
@@ -318,6 +327,9 @@ func (c *chaos) sleep(long bool) bool {
 		return true // the answers are there at once
 	}
 	a := alarm{now: c.now}
+	if c.drains() {
+		a.at(c.now.Add(time.Second))
+	}
 	a.at(c.last.NextLook)
 	a.at(c.next())
 	if a.next.IsZero() {

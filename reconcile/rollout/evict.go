@@ -38,12 +38,17 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			slots.take(s)
 			domains.take(s)
 		}
+		t.leaveUndrained(s)
 		if s.hold.reason == "" {
 			slots.take(s)
 			domains.take(s)
-			t.evict(s)
+			if t.mustDrain(s) {
+				s.hold = t.drain(s)
+			} else {
+				t.evict(s)
+				s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
+			}
 			owners[s.node.Name] = s.visit
-			s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
 		}
 		t.decide(s)
 	}
@@ -103,8 +108,8 @@ func (t *tour) evict(s *stop) {
 	}
 	switch step := s.visit.step(d.key); {
 	case step == nil:
+		t.trials[d.key] += one(!s.visit.onlyDrained()) // which is counted
 		s.visit.Steps = append(s.visit.Steps, next)
-		t.trials[d.key]++
 	case step.To != next.To || step.Pod != next.Pod:
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
 		next.Retried = step.Retried || step.Pod != next.Pod
@@ -120,6 +125,9 @@ func (t *tour) decide(s *stop) {
 	d := &(*t.decisions)[s.decision]
 	d.DaemonSet, d.State = s.set.Name, s.verdict.State
 	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
+	if d.Action == Drain {
+		d.Drain = t.policy.Drain
+	}
 	if pod := s.verdict.Pod; d.Action == Evict {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	}

@@ -15,13 +15,14 @@ import (
 // fleet is what was observed, sorted and indexed: nodes by name, DaemonSets by
 // name, and for every pair of them the pods.
 type fleet struct {
-	now    time.Time
-	commit string
-	doubt  string // why the clock is not to be trusted
-	nodes  []*health.Node
-	sets   []*daemonSet
-	bySet  map[types.NamespacedName]int
-	byNode map[string]int
+	now      time.Time
+	commit   string
+	instance string
+	doubt    string // why the clock is not to be trusted
+	nodes    []*health.Node
+	sets     []*daemonSet
+	bySet    map[types.NamespacedName]int
+	byNode   map[string]int
 
 	pods  []health.Pod
 	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
@@ -51,13 +52,14 @@ func (d *daemonSet) trusted() bool { return d.RevisionObserved && !d.TemplatePen
 // newFleet indexes an observation. A DaemonSet that is being deleted is gone.
 func newFleet(obs Observed, now time.Time) *fleet {
 	f := &fleet{
-		now:    now,
-		commit: obs.Commit,
-		doubt:  obs.ClockProblem,
-		nodes:  make([]*health.Node, len(obs.Nodes)),
-		bySet:  make(map[types.NamespacedName]int, len(obs.DaemonSets)),
-		byNode: make(map[string]int, len(obs.Nodes)),
-		pods:   obs.Pods,
+		now:      now,
+		commit:   obs.Commit,
+		instance: obs.Instance,
+		doubt:    obs.ClockProblem,
+		nodes:    make([]*health.Node, len(obs.Nodes)),
+		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
+		byNode:   make(map[string]int, len(obs.Nodes)),
+		pods:     obs.Pods,
 	}
 	for i := range obs.Nodes {
 		f.nodes[i] = &obs.Nodes[i]

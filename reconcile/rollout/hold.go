@@ -78,7 +78,7 @@ func (t *tour) maintenance(n *health.Node) string {
 
 // skipsCordoned says that the policy leaves the node to whoever cordoned it.
 func (t *tour) skipsCordoned(n *health.Node) bool {
-	return n.Cordoned() && t.policy.CordonedNodes != policy.Visit
+	return n.Cordoned() && !t.marked(n) && t.policy.CordonedNodes != policy.Visit
 }
 
 func (t *tour) heldByTime(s *stop) hold {
@@ -137,6 +137,9 @@ func (t *tour) heldByRefusal(s *stop) hold {
 	until := r.triedAgain()
 	t.alarm.at(until)
 	if t.now.Before(until) {
+		if r.Drain {
+			return hold{Hold, DrainFailed, until, r.Message}
+		}
 		return hold{Hold, DisruptionBudget, until, r.Message}
 	}
 	return hold{}
@@ -157,7 +160,9 @@ func (t *tour) restrain() {
 		switch s := &t.stops[i]; {
 		case s.set == nil, s.visit == nil:
 		case s.hold.reason == "":
-			t.giveWay(s)
+			if t.giveUpDrain(s); s.visit != nil {
+				t.giveWay(s)
+			}
 		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.doubtful(s.visit):
 			t.forsake(s)
 		}
@@ -187,6 +192,9 @@ func (t *tour) giveWay(s *stop) {
 // leaves no trace.
 func (t *tour) forsake(s *stop) {
 	v := s.visit
+	if v.onlyDrained() {
+		t.trials[s.set.key]--
+	}
 	v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), func(step Step) bool {
 		if step.Settled.IsZero() {
 			t.trials[step.DaemonSet] -= one(step.To == t.revision(step.DaemonSet))

@@ -36,6 +36,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.topology(t, p)
 	c.checkAsked(t, p)
 	c.checkGates(t, p)
+	c.checkDrains(t, p)
 }
 
 // runs says that a pod of a revision exists.
@@ -97,7 +98,7 @@ func (c *check) eviction(t reporter, d Decision) {
 	switch {
 	case !node.Ready, node.Deleting, node.Hold != "", set.Hold != "", !set.OnDelete, !set.RevisionObserved, set.TemplatePending:
 		t.Errorf("I6: evicts on node %+v of %+v", node, set)
-	case node.Maintenance != "", node.Cordoned() && p.CordonedNodes != policy.Visit:
+	case node.Maintenance != "", node.Cordoned() && p.CordonedNodes != policy.Visit && node.CordonedBy != CordonMark(c.obs.Instance, p.Name):
 		t.Errorf("I6: evicts on node %+v, where others are at work", node)
 	case !health.ShouldRun(node, set).ShouldRun:
 		t.Errorf("I6: evicts on %s, where the pod would not return", d.Node)

@@ -38,6 +38,7 @@ type Visit struct {
 	Node     string    `json:"node"`
 	Commit   string    `json:"commit,omitempty"`
 	Started  time.Time `json:"started"`
+	Drain    Drainage  `json:"drain,omitzero"`
 	Steps    []Step    `json:"steps"`
 	Finished time.Time `json:"finished,omitzero"`
 	Outcome  Outcome   `json:"outcome,omitempty"`
@@ -76,6 +77,9 @@ const (
 // between two DaemonSets does not count.
 func (v Visit) Took() time.Duration {
 	var took time.Duration
+	if v.Drain.Done.After(v.Drain.Since) {
+		took = v.Drain.Done.Sub(v.Drain.Since)
+	}
 	for _, s := range v.Steps {
 		if s.Settled.After(s.Evicted) {
 			took += s.Settled.Sub(s.Evicted)
@@ -119,6 +123,7 @@ type Refusal struct {
 	Message   string    `json:"message,omitempty"`
 	At        time.Time `json:"at"`
 	Again     int       `json:"again,omitzero"`   // how often that pod was refused before
+	Drain     bool      `json:"drain,omitzero"`   // the node could not be emptied in time
 	Errored   bool      `json:"errored,omitzero"` // nobody refused: it was tried for a while and came to nothing
 }
 
@@ -200,7 +205,7 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		}
 		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried })
 	}
-	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return len(v.Steps) == 0 })
+	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node && len(v.Steps) == 0 })
 	return l
 }
 

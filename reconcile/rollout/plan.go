@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/window"
 )
 
@@ -30,6 +31,7 @@ type Observed struct {
 	Pods       []health.Pod
 	Ledger     Ledger
 	Commit     string // the one in force, written into visits
+	Instance   string // whose mark on nodes is ours; "" when none is
 	// ClockProblem says why the clock is not to be trusted; empty when it is.
 	// Then no pod is evicted for a policy that has windows or freezes.
 	ClockProblem string
@@ -48,6 +50,9 @@ type Plan struct {
 	Decisions []Decision
 	Policies  []PolicyStatus // by name
 	Ledger    Ledger         // to be recorded before anything is evicted
+	// Uncordons are nodes that we have cordoned and need no more, by name. It
+	// waits for nothing.
+	Uncordons []Uncordon
 	// Questions are what has to be known before the next evictions, sorted. They
 	// hold only what waits for them.
 	Questions []Question
@@ -67,7 +72,8 @@ type Decision struct {
 	Reason    Reason
 	Until     time.Time // when the reason may end by time alone; zero when that is not known
 	Message   string
-	Pod       *Eviction // set exactly when the Action is Evict
+	Pod       *Eviction     // set exactly when the Action is Evict
+	Drain     *policy.Drain // how; set exactly when the Action is Drain
 }
 
 // An Action is what a decision asks for.
@@ -80,6 +86,9 @@ const (
 	Wait Action = "wait"
 	// Hold: something is to be done and must not be now.
 	Hold Action = "hold"
+	// Drain: the node is to be cordoned, and other pods evicted from it, before
+	// the pod is.
+	Drain Action = "drain"
 	// Evict: the pod is to be evicted now.
 	Evict Action = "evict"
 )

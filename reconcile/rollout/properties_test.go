@@ -34,6 +34,7 @@ func timeless(p Plan, now, later time.Time) Plan {
 		for i := range visits {
 			zero(&visits[i].Started)
 			zero(&visits[i].Finished)
+			zero(&visits[i].Drain.Since)
 			visits[i].Steps = slices.Clone(visits[i].Steps)
 			for j := range visits[i].Steps {
 				zero(&visits[i].Steps[j].Evicted)

@@ -56,6 +56,10 @@ const (
 	Checking Reason = "Checking"
 	// NotAdmitted: the API server would not admit the new pod.
 	NotAdmitted Reason = "NotAdmitted"
+	// Draining: other pods are evicted from the node first.
+	Draining Reason = "Draining"
+	// DrainFailed: the node could not be emptied in time.
+	DrainFailed Reason = "DrainFailed"
 	// GateShut: a gate of the policy or of the wave is shut.
 	GateShut Reason = "GateShut"
 	// Failed: the new pod did not settle.
@@ -73,7 +77,7 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
-		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, Failed, Halted, Paused,
+		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, Draining, DrainFailed, Failed, Halted, Paused,
 		ClockUntrusted,
 	}
 }

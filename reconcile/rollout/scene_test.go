@@ -39,7 +39,7 @@ type scene struct {
 func readScene(t *testing.T, text string) *scene {
 	t.Helper()
 	s := &scene{t: t, now: instant(t, "2026-03-02T22:00:00Z"), windows: map[string]window.Window{}}
-	s.observed.Commit, s.observed.Supposed = "c1", true
+	s.observed.Commit, s.observed.Instance, s.observed.Supposed = "c1", "us", true
 	s.observed.Ledger.Governed = map[string]Governance{}
 	lines := strings.Split(text, "\n")
 	for pass := range 2 { // policies need windows and freezes, which may follow
@@ -172,6 +172,8 @@ func (s *scene) readPolicy(w []string) {
 			}
 		case "max":
 			p.MaxUnavailable = intstr.Parse(value)
+		case "drain":
+			p.Drain = &policy.Drain{Timeout: age(s.t, value)}
 		case "gate":
 			s.readGate(&p, value)
 		case "failures":
@@ -309,6 +311,8 @@ func (s *scene) readNode(w []string) {
 		case "taint":
 			key, effect, _ := strings.Cut(value, ":")
 			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
+		case "cordonedby":
+			n.Unschedulable, n.CordonedBy = true, value
 		case "condition":
 			kind, status, _ := strings.Cut(value, ":")
 			n.Conditions = append(n.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status)})
@@ -374,6 +378,15 @@ func (s *scene) readVisit(w []string) Visit {
 	s.t.Helper()
 	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
 	for _, word := range w[3:] {
+		if value, isDrain := strings.CutPrefix(word, "drain="); isDrain { // SINCE, and DONE after a slash
+			since, done, isDone := strings.Cut(value, "/")
+			if v.Drain.Since = s.now.Add(-age(s.t, since)); isDone {
+				v.Drain.Done = s.now.Add(-age(s.t, done))
+			} else {
+				v.Drain.Message = "2 pods are left"
+			}
+			continue
+		}
 		head, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")
 		name, revisions, _ := strings.Cut(head, ":")
 		from, to, _ := strings.Cut(revisions, ">")

@@ -107,7 +107,7 @@ func (s *simulation) supposeOpen() {
 	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(s.obs.Ledger.Objections), func(o Objection) bool { return o.Unknown || o.Gate != "" })
 	for i := range s.policies {
 		p := &s.policies[i]
-		p.Gates, p.Waves = nil, slices.Clone(p.Waves)
+		p.Gates, p.Drain, p.Waves = nil, nil, slices.Clone(p.Waves)
 		for j := range p.Waves {
 			p.Waves[j].Gates = nil
 		}

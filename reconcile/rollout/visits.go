@@ -189,7 +189,7 @@ func (t *tour) conclude(s *stop) {
 		return
 	}
 	switch {
-	case s.halfWay && !t.waitsForSomebody(s):
+	case s.halfWay && (s.visit.onlyDrained() || !t.waitsForSomebody(s)):
 		return // the next DaemonSet's turn
 	case s.halfWay || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)

@@ -27,16 +27,17 @@ type world struct {
 }
 
 type worldNode struct {
-	name   string
-	down   bool
-	since  time.Time
-	hold   bool
-	taint  bool
-	cordon bool
-	others bool // are at work on it
-	gpu    bool
-	zone   int
-	gone   map[string]time.Time // by DaemonSet: since when it has no pod
+	name       string
+	down       bool
+	since      time.Time
+	hold       bool
+	cordonedBy string // by us, for a visit
+	taint      bool
+	cordon     bool
+	others     bool // are at work on it
+	gpu        bool
+	zone       int
+	gone       map[string]time.Time // by DaemonSet: since when it has no pod
 }
 
 type worldSet struct {
@@ -193,13 +194,13 @@ func (w *world) evict(d Decision) bool {
 }
 
 func (w *world) observe(ledger Ledger) Observed {
-	o := Observed{Ledger: ledger, Commit: "c", Supposed: true}
+	o := Observed{Ledger: ledger, Commit: "c", Instance: "us", Supposed: true}
 	for _, n := range w.sortedNodes() {
 		node := health.Node{Name: n.name, Ready: !n.down, Since: n.since, Labels: map[string]string{"gpu": fmt.Sprint(n.gpu), "zone": fmt.Sprint("z", n.zone)}}
+		node.CordonedBy, node.Unschedulable = n.cordonedBy, n.cordon || n.cordonedBy != ""
 		if n.hold {
 			node.Hold = "held"
 		}
-		node.Unschedulable = n.cordon
 		if n.others {
 			node.Maintenance = "others"
 		}

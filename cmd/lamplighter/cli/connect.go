@@ -83,6 +83,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		options.Clock = clock.Asking(clientset)
 		c.asker = agent.NewAsker(c.cluster, now)
 		options.Asker = c.asker
+		options.Drainer = c.cluster
 	}
 	c.reconciler = reconcile.NewReconciler(options)
 	return c, nil

@@ -174,7 +174,7 @@ func lamp(d rollout.Decision) string {
 	switch d.Reason {
 	case rollout.UpToDate:
 		return lampDone
-	case rollout.Start, rollout.Settling, rollout.Replacing:
+	case rollout.Start, rollout.Settling, rollout.Replacing, rollout.Draining:
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed

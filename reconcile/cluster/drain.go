@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/drain"
+
+	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// drainsInFlight is how many nodes are looked at at once.
+const drainsInFlight = 8
+
+// Drain takes each node of the decisions one step further: it is cordoned and
+// marked as ours, and the pods that have to go are evicted, those that are refused
+// too, once. It waits for none of them; the next look tells what is left. Which
+// pods have to go, and which may not, is as for kubectl drain. The attempts are in
+// the order of the decisions.
+func (c *Cluster) Drain(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt {
+	attempts := make([]rollout.Attempt, len(decisions))
+	var work errgroup.Group
+	work.SetLimit(drainsInFlight)
+	for i, d := range decisions {
+		work.Go(func() error {
+			attempts[i] = rollout.Attempt{Decision: d}
+			left, err := c.drainOnce(ctx, d)
+			switch a := &attempts[i]; {
+			case err != nil:
+				a.Result, a.Message, a.Err = rollout.Errored, oneLine(err.Error()), err
+			case left != "":
+				a.Result, a.Message = rollout.Remaining, left
+			default:
+				a.Result = rollout.Drained
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		panic(err) // no function of the group returns one
+	}
+	return attempts
+}
+
+// drainOnce says what is left on a node; "" when it is drained.
+func (c *Cluster) drainOnce(ctx context.Context, d rollout.Decision) (string, error) {
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("not drained: %w", context.Cause(ctx))
+	}
+	if err := c.cordon(ctx, d); err != nil {
+		return "", fmt.Errorf("cordon: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
+	defer cancel()
+	helper := &drain.Helper{
+		Ctx: ctx, Client: c.typed, GracePeriodSeconds: -1, IgnoreAllDaemonSets: true, ChunkSize: pageSize,
+		Force: d.Drain.Force, DeleteEmptyDirData: d.Drain.DeleteEmptyDirData, PodSelector: d.Drain.PodSelector,
+		Out: io.Discard, ErrOut: io.Discard,
+	}
+	list, errs := helper.GetPodsForDeletion(d.Node)
+	if len(errs) > 0 { // pods that may not go, or no list; nothing is evicted in vain
+		return "", errors.Join(errs...)
+	}
+	pods := list.Pods()
+	var refusals []string
+	for i := range pods {
+		if refusal := c.evictOther(ctx, &pods[i]); refusal != "" {
+			refusals = append(refusals, refusal)
+		}
+	}
+	return remaining(pods, refusals), nil
+}
+
+// remaining says which pods are left, and what refused the first.
+func remaining(pods []corev1.Pod, refusals []string) string {
+	switch {
+	case len(pods) == 0:
+		return ""
+	case len(refusals) > 0:
+		return fmt.Sprintf("%d pods are left; %s", len(pods), refusals[0])
+	}
+	return fmt.Sprintf("%d pods are left, first %s/%s", len(pods), pods[0].Namespace, pods[0].Name)
+}
+
+// evictOther evicts one pod that is in the way, once. It returns what refused it.
+func (c *Cluster) evictOther(ctx context.Context, p *corev1.Pod) string {
+	if p.DeletionTimestamp != nil || ctx.Err() != nil {
+		return ""
+	}
+	err := c.typed.PolicyV1().Evictions(p.Namespace).Evict(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}},
+	})
+	status, answered := statusOf(err)
+	switch {
+	case err == nil, answered && (status.Code == http.StatusNotFound || status.Code == http.StatusConflict):
+		return ""
+	case answered && status.Code == http.StatusTooManyRequests:
+		return strings.TrimSpace(fmt.Sprintf("%s/%s: %s %s", p.Namespace, p.Name, oneLine(status.Message), c.budget(ctx, p.Namespace, status)))
+	}
+	return fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, oneLine(err.Error()))
+}
+
+// cordon marks a node as cordoned by us, unless somebody else has cordoned it:
+// what is not ours is not taken off after the visit.
+func (c *Cluster) cordon(ctx context.Context, d rollout.Decision) error {
+	return c.once(ctx, func(ctx context.Context) error {
+		node, err := c.typed.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{})
+		if err != nil || node.Spec.Unschedulable {
+			return err
+		}
+		patch, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{
+				"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
+				"annotations":     map[string]string{health.CordonedByAnnotation: rollout.CordonMark(c.opts.Instance.ID(), d.Policy)},
+			},
+			"spec": map[string]any{"unschedulable": true},
+		})
+		if err != nil {
+			return err
+		}
+		_, err = c.typed.CoreV1().Nodes().Patch(ctx, d.Node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
+		if apierrors.IsConflict(err) {
+			return nil // it is looked at again in a moment
+		}
+		return err
+	})
+}
+
+// Uncordon takes cordon and mark off nodes, as far as the mark is still the one
+// that is meant.
+func (c *Cluster) Uncordon(ctx context.Context, nodes []rollout.Uncordon) error {
+	errs := make([]error, len(nodes))
+	var work errgroup.Group
+	work.SetLimit(drainsInFlight)
+	for i, u := range nodes {
+		work.Go(func() error {
+			if err := c.uncordon(ctx, u); err != nil {
+				errs[i] = fmt.Errorf("uncordon node %s: %w", u.Node, err)
+			}
+			return nil
+		})
+	}
+	return errors.Join(work.Wait(), errors.Join(errs...))
+}
+
+func (c *Cluster) uncordon(ctx context.Context, u rollout.Uncordon) error {
+	at := "/metadata/annotations/" + strings.ReplaceAll(health.CordonedByAnnotation, "/", "~1")
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": at, "value": rollout.CordonMark(c.opts.Instance.ID(), u.Policy)},
+		{"op": "remove", "path": at},
+		{"op": "add", "path": "/spec/unschedulable", "value": false},
+	})
+	if err != nil {
+		return err
+	}
+	err = c.try(ctx, func(ctx context.Context) error {
+		_, err := c.typed.CoreV1().Nodes().Patch(ctx, u.Node, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
+		return err
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		return nil // the node is gone, or the mark is
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+)
+
+// A Drainage is the part of a visit before its first eviction, in which the node
+// is cordoned and its other pods go. The zero Drainage is that of a visit
+// without one.
+type Drainage struct {
+	Since   time.Time `json:"since,omitzero"`
+	Done    time.Time `json:"done,omitzero"`
+	Message string    `json:"message,omitempty"` // what keeps it from being done
+}
+
+// An Uncordon is a node that carries our mark without need: no visit of the
+// policy that put it there is open, or the policy drains no more.
+type Uncordon struct {
+	Node   string
+	Policy string
+}
+
+// CordonMark is the value of [health.CordonedByAnnotation] for a policy of an
+// instance: who may take the cordon off.
+func CordonMark(instance, policy string) string { return instance + "/" + policy }
+
+// Drained records what came of one look at a node that is drained.
+func (l Ledger) Drained(d Decision, done bool, message string, now time.Time) Ledger {
+	l.Visits = cloneVisits(l.Visits)
+	for i := range l.Visits {
+		v := &l.Visits[i]
+		if v.Policy != d.Policy || v.Node != d.Node || v.Drain.Since.IsZero() {
+			continue
+		}
+		v.Drain.Done, v.Drain.Message = time.Time{}, message
+		if done {
+			v.Drain.Done, v.Drain.Message = now, ""
+		}
+	}
+	return l
+}
+
+// onlyDrained says that the visit has evicted nothing of its policy yet.
+func (v *Visit) onlyDrained() bool {
+	return v != nil && !v.Drain.Since.IsZero() && len(v.Steps) == 0
+}
+
+// marked says that the policy has cordoned the node.
+func (t *tour) marked(n *health.Node) bool {
+	return n.CordonedBy != "" && n.CordonedBy == CordonMark(t.instance, t.policy.Name)
+}
+
+// mustDrain says that the node has to be drained before its next eviction.
+func (t *tour) mustDrain(s *stop) bool {
+	if t.policy.Drain == nil || (s.visit != nil && s.begun) {
+		return false
+	}
+	return s.visit == nil || s.visit.Drain.Done.IsZero() || !s.node.Cordoned()
+}
+
+// drain records the intent to empty a node, or goes on with it.
+func (t *tour) drain(s *stop) hold {
+	if s.visit == nil {
+		s.visit = t.book.begin(Visit{Policy: t.policy.Name, Node: s.node.Name, Commit: t.commit, Started: t.now})
+		t.trials[s.set.key]++
+	}
+	h := hold{action: Drain, reason: Draining, message: s.visit.Drain.Message}
+	if s.visit.Drain.Since.IsZero() {
+		s.visit.Drain.Since = t.now
+	} else {
+		h.until = s.visit.Drain.Since.Add(t.policy.Drain.Timeout)
+	}
+	t.alarm.at(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
+	return h
+}
+
+// giveUpDrain ends a visit whose node is not empty in time.
+func (t *tour) giveUpDrain(s *stop) {
+	if t.policy.Drain == nil || !s.visit.onlyDrained() || !s.visit.Drain.Done.IsZero() {
+		return
+	}
+	if until := s.visit.Drain.Since.Add(t.policy.Drain.Timeout); t.now.Before(until) {
+		t.alarm.at(until)
+		return
+	}
+	message := fmt.Sprintf("the node was not drained within %s", t.policy.Drain.Timeout)
+	if s.visit.Drain.Message != "" {
+		message += ": " + s.visit.Drain.Message
+	}
+	r := Refusal{
+		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.verdict.Pod.UID, At: t.now,
+		Message: message, Drain: true,
+	}
+	r.Again = t.book.ledger.refusedBefore(r)
+	t.book.refuse(r)
+	t.forsake(s)
+	t.alarm.at(r.triedAgain())
+	s.hold, s.refused = hold{action: Hold, reason: DrainFailed, message: message}, t.now
+}
+
+// leaveUndrained gives back a node that is drained, or about to be, when its first
+// eviction cannot follow. An answer that is on its way is waited for.
+func (t *tour) leaveUndrained(s *stop) {
+	waits := s.hold.reason == Checking && s.hold.until.IsZero()
+	if s.hold.reason != "" && !waits && s.visit.onlyDrained() {
+		t.forsake(s)
+	}
+}
+
+// uncordons finds the nodes that carry a mark of ours without need, whoever has
+// died between putting it there and taking it off. That waits for no window.
+func (b *book) uncordons(f *fleet, instance string, policies []policy.UpgradePolicy) []Uncordon {
+	var out []Uncordon
+	for _, n := range f.nodes {
+		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(instance, ""))
+		if !ours || instance == "" {
+			continue
+		}
+		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })
+		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains {
+			out = append(out, Uncordon{Node: n.Name, Policy: name})
+		}
+	}
+	return out
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"pgregory.net/rapid"
+)
+
+// checkDrains: I1 and I6 hold for the pods that a drain evicts too, no first
+// eviction comes before its drain, and no node is given back that is needed.
+func (c *check) checkDrains(t reporter, p Plan) {
+	t.Helper()
+	for _, d := range p.Decisions {
+		node, pol := c.nodes[d.Node], c.policies[d.Policy]
+		before := c.visits[visitKey{d.Policy, d.Node}]
+		window := NewHours(pol, c.obs.Ledger, c.obs.ClockProblem, c.now).For(labels.Set(node.Labels))
+		switch {
+		case (d.Drain != nil) != (d.Action == Drain):
+			t.Errorf("malformed decision %+v", d)
+		case d.Action == Drain && (pol.Drain == nil || !window.Open || !node.Ready || node.Hold != ""):
+			t.Errorf("drains node %+v for %s, window open: %t", node, d.Policy, window.Open)
+		case d.Action == Evict && pol.Drain != nil && len(before.Steps) == 0 && (before.Drain.Done.IsZero() || !node.Cordoned()):
+			t.Errorf("evicts on %s, which is not drained", d.Node)
+		}
+	}
+	for _, u := range p.Uncordons {
+		needed := slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool { return v.Policy == u.Policy && v.Node == u.Node })
+		if c.nodes[u.Node].CordonedBy != CordonMark(c.obs.Instance, u.Policy) || (needed && c.policies[u.Policy].Drain != nil) {
+			t.Errorf("gives %s back for %s", u.Node, u.Policy)
+		}
+	}
+}
+
+// empty cordons the nodes of a plan that are drained, and looks whether they are
+// empty; and gives back those that are to be.
+func (c *chaos) empty(t *rapid.T, plan Plan, accident string) {
+	for i, d := range plan.Decisions {
+		n := c.nodes[d.Node]
+		if d.Action != Drain || n == nil || (accident == "dies half-way" && i%2 == 1) {
+			continue
+		}
+		if !n.cordon {
+			n.cordonedBy = CordonMark("us", d.Policy)
+		}
+		if accident != "dies half-way" {
+			c.ledger = c.ledger.Drained(d, c.recovered || rapid.Bool().Draw(t, "empty"), "pods are left", c.now)
+		}
+	}
+	for _, u := range plan.Uncordons {
+		if n := c.nodes[u.Node]; n != nil && n.cordonedBy == CordonMark("us", u.Policy) {
+			n.cordonedBy = ""
+		}
+	}
+}
+
+// drains says that the last plan has to be looked after.
+func (c *chaos) drains() bool {
+	return slices.ContainsFunc(c.last.Decisions, func(d Decision) bool { return d.Action == Drain }) || len(c.last.Uncordons) > 0
+}
