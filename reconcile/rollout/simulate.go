@@ -52,6 +52,7 @@ type simulation struct {
 	visits   map[visitKey]*Planned // open ones
 	ended    []*Planned
 	pods     map[types.UID]int // places in obs.Pods
+	first    map[pair]int      // places of the first pod of each DaemonSet on each node
 	sets     map[types.NamespacedName]*health.DaemonSet
 	due      map[visitKey]int // outdated pods that were not evicted yet
 	arrival  time.Time        // when the first of the pods settles that this pass made
@@ -62,6 +63,12 @@ type simulation struct {
 	tooLate  map[string]bool      // policies of which a visit did not fit into what was left of a window
 	work     map[string]int       // by policy: nodes that remain and wait for nobody
 	done     map[string]time.Time // by policy: when there last were fewer of them
+}
+
+// pair is a DaemonSet on a node.
+type pair struct {
+	owner types.UID
+	node  string
 }
 
 func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time) *simulation {
@@ -182,8 +189,13 @@ func (s *simulation) reduce() {
 	s.obs.Nodes = slices.DeleteFunc(slices.Clone(s.obs.Nodes), func(n health.Node) bool { return !busy[n.Name] })
 	s.obs.Pods = slices.DeleteFunc(slices.Clone(s.obs.Pods), func(p health.Pod) bool { return !busy[p.Node] })
 	s.pods = make(map[types.UID]int, len(s.obs.Pods))
+	s.first = make(map[pair]int, len(s.obs.Pods))
 	for i := range s.obs.Pods {
-		s.pods[s.obs.Pods[i].UID] = i
+		p := &s.obs.Pods[i]
+		s.pods[p.UID] = i
+		if _, known := s.first[pair{p.Owner, p.Node}]; !known {
+			s.first[pair{p.Owner, p.Node}] = i
+		}
 	}
 }
 
@@ -279,17 +291,17 @@ func (s *simulation) replace(d *Decision) {
 
 // bringUp lets what is on its way on a node arrive.
 func (s *simulation) bringUp(d *Decision) {
-	owner := s.sets[d.DaemonSet].UID
-	for i := range s.obs.Pods {
-		if p := &s.obs.Pods[i]; p.Node == d.Node && p.Owner == owner {
-			if p.Ready && !p.Deleting {
-				return // it settles by itself
-			}
-			delete(s.pods, p.UID)
-			s.put(i, d)
-			return
+	on := pair{s.sets[d.DaemonSet].UID, d.Node}
+	if i, known := s.first[on]; known {
+		p := &s.obs.Pods[i]
+		if p.Ready && !p.Deleting {
+			return // it settles by itself
 		}
+		delete(s.pods, p.UID)
+		s.put(i, d)
+		return
 	}
+	s.first[on] = len(s.obs.Pods)
 	s.obs.Pods = append(s.obs.Pods, health.Pod{})
 	s.put(len(s.obs.Pods)-1, d)
 }
