@@ -3,6 +3,8 @@
 package gitsource_test
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -103,6 +105,55 @@ func TestCacheThatIsTamperedWith(t *testing.T) {
 		}
 		wantContent(t, newSource(t, options), "one")
 	})
+}
+
+// Who can write to the cache can make files unreadable, and no more than that.
+func TestCacheThatIsWrittenToWhileItIsRead(t *testing.T) {
+	server := testkit.StartGit(t, testkit.GitOptions{})
+	repo := server.Repo(t, "fleet")
+	hash := repo.Commit(t, "main", "one", files(noise("one")))
+	options := gitsource.Options{URL: repo.URL(), Cache: t.TempDir()}
+	fetch(t, newSource(t, options))
+	pack := filepath.Join(options.Cache, hash+".pack")
+	whole, err := os.ReadFile(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := 0
+	for at := 12; at < len(whole); at += len(whole) / 40 {
+		overwrite(t, pack, whole)
+		c := fetch(t, newSource(t, options))
+		broken := bytes.Clone(whole)
+		broken[at] ^= 0xff
+		overwrite(t, pack, broken)
+		switch data, err := fs.ReadFile(c.Tree, "dir/a.yaml"); {
+		case err != nil:
+			unreadable++
+		case string(data) != noise("one"):
+			t.Fatalf("byte %d: other content is read", at)
+		}
+	}
+	if unreadable == 0 {
+		t.Error("nothing that was written came to be read")
+	}
+	if got := server.Requests().Packs; got != 1 {
+		t.Errorf("%d packs were sent: the cache was not used", got)
+	}
+}
+
+// overwrite changes a file in its place, for those who have it open.
+func overwrite(t *testing.T, file string, data []byte) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func wantContent(t *testing.T, s *gitsource.Source, want string) {

@@ -4,6 +4,7 @@ package gitsource
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -169,4 +170,29 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) {
 	return 0, &fs.PathError{Op: "write", Path: "/cache/incoming-42.pack", Err: syscall.ENOSPC}
+}
+
+// A file that somebody puts in the place of another has another name.
+func TestContentThatIsSwappedIsNotRead(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "pack"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	write := func(content string) {
+		t.Helper()
+		if _, err := f.WriteAt(packOf(t, []packed{{plumbing.BlobObject, []byte(content)}}), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("good")
+	p, err := openPack(t.Context(), diskFile{f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("evil")
+	good := plumbing.ComputeHash(plumbing.BlobObject, []byte("good"))
+	if o, err := p.object(good); !errors.Is(err, errChanged) {
+		t.Errorf("got %v, %v", o, err)
+	}
 }

@@ -35,6 +35,8 @@ type pack struct {
 	index idxfile.Index
 }
 
+var errChanged = errors.New("the cache was changed while it was read")
+
 // maxBases bounds the unpacked objects that are kept since others are stored as
 // differences to them.
 const maxBases = 4 * cache.MiByte
@@ -160,7 +162,14 @@ func (u untilDone) Read(p []byte) (int, error) {
 func (p *pack) object(hash plumbing.Hash) (plumbing.EncodedObject, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.file.Get(hash)
+	o, err := p.file.Get(hash)
+	if err != nil {
+		return nil, err
+	}
+	if o.Hash() != hash { // the file was whole once, and somebody wrote to it since
+		return nil, errChanged
+	}
+	return o, nil
 }
 
 func (p *pack) has(hash plumbing.Hash) bool {

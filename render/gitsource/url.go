@@ -99,11 +99,6 @@ func (a address) dial() string {
 	return net.JoinHostPort(strings.Trim(a.host, "[]"), "22")
 }
 
-// hostname is the host alone.
-func (a address) hostname() string {
-	return (&url.URL{Host: a.host}).Hostname()
-}
-
 func (a address) String() string {
 	switch a.scheme {
 	case "file":
