@@ -43,13 +43,16 @@ func parseURL(raw string) (address, error) {
 	if parts == nil || parts[3] == "" {
 		return address{}, errors.New("the URL of the repository cannot be read")
 	}
+	if strings.ContainsRune(parts[3], '@') && strings.ContainsRune(parts[3], ':') {
+		return address{}, errors.New("the URL of the repository holds credentials: put them into files and name their folder with --git-auth")
+	}
 	return sshAddress(parts[1], parts[2], parts[3])
 }
 
 func parseFullURL(raw string) (address, error) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		return address{}, errors.New("the URL of the repository cannot be read") // err quotes it
+	if err != nil || u.Scheme == "" {
+		return address{}, errors.New("the URL of the repository cannot be read") // quoting it would show a password
 	}
 	_, hasPassword := u.User.Password()
 	switch {
@@ -86,9 +89,14 @@ func sshAddress(user, host, path string) (address, error) {
 	return address{scheme: "ssh", user: user, host: host, path: path}, nil
 }
 
-// bare is a URL without what may be secret.
+// bare is a URL without what may be secret: an @ in a path was meant to be
+// before it.
 func bare(u *url.URL) string {
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if strings.ContainsRune(u.Path, '@') {
+		shown.Path = "/..."
+	}
+	return shown.String()
 }
 
 // dial is the host with its port, for ssh.
