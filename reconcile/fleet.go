@@ -126,7 +126,7 @@ func daemonSetsOf(objects []render.Object) (out []policy.DaemonSet, faults []pol
 		if o.GroupVersionKind().GroupKind() != daemonSetKind {
 			continue
 		}
-		fault := policy.Problem{Level: policy.Error, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured))}
+		fault := policy.Problem{Level: policy.Error, Code: policy.InvalidDaemonSet, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured))}
 		if o.GetNamespace() == "" {
 			fault.Field, fault.Message = "metadata.namespace", "is missing: set it, or namespace: in the kustomization"
 			faults = append(faults, fault)
@@ -134,7 +134,7 @@ func daemonSetsOf(objects []render.Object) (out []policy.DaemonSet, faults []pol
 		}
 		strategy, _, err := unstructured.NestedString(o.Object, "spec", "updateStrategy", "type")
 		if err != nil {
-			fault.Field, fault.Message = "spec.updateStrategy.type", err.Error()
+			fault.Field, fault.Message = "spec.updateStrategy.type", "cannot be read: write updateStrategy: {type: OnDelete}"
 			faults = append(faults, fault)
 			continue
 		}

@@ -17,25 +17,25 @@ import (
 // policies gives each problem of the policies the check it belongs to.
 func (r *report) policies(problems []policy.Problem) {
 	for _, p := range problems {
-		r.find(checkOf(p), subject{file: p.File, object: p.Object}, p.Field, "%s", p.Message)
+		r.find(checkOf(p.Code), subject{file: p.File, object: p.Object}, p.Field, "%s", p.Message)
 	}
 }
 
-func checkOf(p policy.Problem) ID {
-	ofDaemonSet := strings.HasPrefix(p.Object, "DaemonSet/")
-	switch {
-	case p.Level == policy.Error && strings.HasPrefix(p.Field, "spec.examples["):
+func checkOf(code policy.Code) ID {
+	switch code {
+	case policy.WrongExample:
 		return WindowExample
-	case p.Level == policy.Error && ofDaemonSet && p.Field == "spec.updateStrategy.type":
+	case policy.NotOnDelete:
 		return UpdateStrategy
-	case p.Level == policy.Error && ofDaemonSet:
+	case policy.InvalidDaemonSet:
 		return InvalidObject
-	case p.Level == policy.Error:
-		return InvalidPolicy
-	case ofDaemonSet && p.Field == "":
+	case policy.Surprising:
+		return PolicyWarning
+	case policy.Ungoverned:
 		return NoPolicy
+	case policy.Invalid:
 	}
-	return PolicyWarning
+	return InvalidPolicy
 }
 
 // findingSubject names policy kinds without the namespace that a transformer

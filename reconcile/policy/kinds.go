@@ -54,7 +54,7 @@ func readWindow(h header, d Document) windowEntry {
 	h.spec.done()
 	w.Selector = selector
 	if ok {
-		verify(h.subject, w, examples)
+		verify(h.subject, w, examples, explainWindow(w))
 	}
 	return windowEntry{
 		MaintenanceWindow: MaintenanceWindow{Name: h.name, Window: w, Source: d},
@@ -78,7 +78,7 @@ func readFreeze(h header, d Document) freezeEntry {
 	examples := readExamples(h.spec)
 	h.spec.done()
 	if ok {
-		verify(h.subject, w, examples)
+		verify(h.subject, w, examples, explainFreeze(e.Freeze.Freeze))
 	}
 	return e
 }

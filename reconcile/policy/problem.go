@@ -20,10 +20,39 @@ const (
 	Warning Level = "Warning"
 )
 
+// Code is what kind of problem it is. A code never changes its meaning.
+type Code string
+
+const (
+	// Invalid: a policy kind has a field that is not known, a value that cannot be
+	// read, or a reference that leads nowhere.
+	Invalid Code = "Invalid"
+	// WrongExample: an example of a window or freeze does not hold.
+	WrongExample Code = "WrongExample"
+	// NotOnDelete: Kubernetes itself restarts a DaemonSet that is in a policy.
+	NotOnDelete Code = "NotOnDelete"
+	// InvalidDaemonSet: what policies need to know of a DaemonSet cannot be read.
+	// Parse takes DaemonSets that have been read, and never says it.
+	InvalidDaemonSet Code = "InvalidDaemonSet"
+	// Surprising: a policy kind says what somebody may not expect.
+	Surprising Code = "Surprising"
+	// Ungoverned: a DaemonSet is in no policy.
+	Ungoverned Code = "Ungoverned"
+)
+
+// level of every problem with the code.
+func (c Code) level() Level {
+	if c == Surprising || c == Ungoverned {
+		return Warning
+	}
+	return Error
+}
+
 // Problem is one thing that is wrong with one field, in words that say what to
 // write instead.
 type Problem struct {
 	Level Level
+	Code  Code
 	// File is relative to the root of the tree; empty when not known.
 	File string
 	// Object is "Kind/name", or "Kind/namespace/name".
@@ -58,6 +87,7 @@ func compareProblems(a, b Problem) int {
 		cmp.Compare(a.Object, b.Object),
 		cmp.Compare(a.Field, b.Field),
 		cmp.Compare(a.Level, b.Level),
+		cmp.Compare(a.Code, b.Code),
 		cmp.Compare(a.Message, b.Message),
 	)
 }
@@ -81,16 +111,16 @@ type subject struct {
 }
 
 func (s subject) errorf(field, format string, args ...any) {
-	s.add(Error, field, format, args...)
+	s.add(Invalid, field, format, args...)
 }
 
 func (s subject) warnf(field, format string, args ...any) {
-	s.add(Warning, field, format, args...)
+	s.add(Surprising, field, format, args...)
 }
 
-func (s subject) add(level Level, field, format string, args ...any) {
+func (s subject) add(code Code, field, format string, args ...any) {
 	s.report.problems = append(s.report.problems, Problem{
-		Level: level, File: s.file, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
+		Level: code.level(), Code: code, File: s.file, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
 	})
 }
 

@@ -109,22 +109,43 @@ func readExamples(spec *fields) []example {
 }
 
 // verify checks the examples against the window itself, without freezes and
-// selectors, and tells the truth where one is wrong.
-func verify(s subject, w window.Window, examples []example) {
+// selectors, and tells the truth where one is wrong: in full, then as explain has it.
+func verify(s subject, w window.Window, examples []example, explain func(at time.Time) string) {
 	for _, e := range examples {
 		state := window.Calendar{Allows: []window.Window{w}}.At(e.at).Any()
 		if state.Open == e.open {
 			continue
 		}
-		at, loc := e.at.Format(time.RFC3339), w.Location()
+		at, loc, why := e.at.Format(time.RFC3339), w.Location(), explain(e.at)
+		if why != "" {
+			why = " (" + why + ")"
+		}
 		switch {
 		case state.Open:
-			s.errorf(e.path, "at %s open is true: from %s to %s", at, stamp(state.Opened, loc), stamp(state.Close, loc))
+			s.add(WrongExample, e.path, "at %s open is true: from %s to %s%s", at, stamp(state.Opened, loc), stamp(state.Close, loc), why)
 		case state.NextOpen.IsZero():
-			s.errorf(e.path, "at %s open is false, and it does not open again", at)
+			s.add(WrongExample, e.path, "at %s open is false, and it does not open again%s", at, why)
 		default:
-			s.errorf(e.path, "at %s open is false: it opens at %s", at, stamp(state.NextOpen, loc))
+			s.add(WrongExample, e.path, "at %s open is false: it opens at %s%s", at, stamp(state.NextOpen, loc), why)
 		}
+	}
+}
+
+// explainWindow is what a policy with that window alone says.
+func explainWindow(w window.Window) func(time.Time) string {
+	return func(at time.Time) string {
+		return window.Calendar{Allows: []window.Window{w}}.At(at).Any().Explain()
+	}
+}
+
+// explainFreeze is what a policy that is always open says of a freeze that is
+// in force. Of one that is not it says nothing.
+func explainFreeze(f window.Freeze) func(time.Time) string {
+	return func(at time.Time) string {
+		if s := (window.Calendar{Always: true, Freezes: []window.Freeze{f}}).At(at).Any(); s.Frozen {
+			return s.Explain()
+		}
+		return ""
 	}
 }
 

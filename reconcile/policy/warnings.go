@@ -31,12 +31,12 @@ func (c *collection) checkStrategies() {
 		policy, governed := owner[ds.Name]
 		switch {
 		case governed && ds.UpdateStrategy != onDelete:
-			s.errorf("spec.updateStrategy.type", "is %s, so Kubernetes restarts its pods outside the windows of UpgradePolicy %s: write %s",
+			s.add(NotOnDelete, "spec.updateStrategy.type", "is %s, so Kubernetes restarts its pods outside the windows of UpgradePolicy %s: write %s",
 				strategyName(ds.UpdateStrategy), policy, onDelete)
 		case !governed && complete && ds.UpdateStrategy == onDelete:
-			s.warnf("", "is in no UpgradePolicy: it is applied, but its pods are never restarted")
+			s.add(Ungoverned, "", "is in no UpgradePolicy: it is applied, but its pods are never restarted")
 		case !governed && complete:
-			s.warnf("", "is in no UpgradePolicy: Kubernetes restarts its pods as soon as it changes, outside every window")
+			s.add(Ungoverned, "", "is in no UpgradePolicy: Kubernetes restarts its pods as soon as it changes, outside every window")
 		}
 	}
 }
