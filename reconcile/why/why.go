@@ -255,6 +255,10 @@ func linkOf(r rollout.Reason) (name string, mark Mark) {
 		return "gate", Waits
 	case rollout.NoRoom:
 		return "room", Stops
+	case rollout.Draining:
+		return "drain", Waits
+	case rollout.DrainFailed:
+		return "drain", Stops
 	case rollout.Checking:
 		return "admission", Waits
 	case rollout.NotAdmitted:

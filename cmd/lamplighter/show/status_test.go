@@ -105,7 +105,8 @@ func TestEveryReasonHasALamp(t *testing.T) {
 	want := map[rollout.Reason]string{
 		rollout.UpToDate: "*",
 		rollout.Start:    "~", rollout.Settling: "~", rollout.Replacing: "~",
-		rollout.Failed: "!", rollout.StuckTerminating: "!",
+		rollout.Draining: "~",
+		rollout.Failed:   "!", rollout.StuckTerminating: "!",
 		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
 	}
 	for _, reason := range rollout.Reasons() {
