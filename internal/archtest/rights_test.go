@@ -50,6 +50,14 @@ func TestInstalledAgentMayCreateEvents(t *testing.T) {
 	}
 }
 
+// To cordon is to patch the node, and nothing more.
+func TestOptionalRightsAllowCordonsOnly(t *testing.T) {
+	rules := rulesOf(t, read(t, "examples/install/drain-rbac.yaml"))
+	if len(rules) != 1 || slices.Contains(missingVerbs(rules, "", "nodes", "any"), "patch") || !slices.Equal(rules[0].Verbs, []string{"patch"}) {
+		t.Errorf("examples/install/drain-rbac.yaml allows %+v, want patch of nodes only", rules)
+	}
+}
+
 func TestRightsRuleFails(t *testing.T) {
 	fleet := []file{
 		{"a.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"},
