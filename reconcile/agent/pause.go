@@ -11,8 +11,9 @@ import (
 
 const (
 	// A remote that fails is asked half as often each time, but at least this
-	// often, so that one that is back is soon noticed.
-	longestPause = 5 * time.Minute
+	// often and every ten intervals, so that one that is back is soon noticed.
+	longestPause     = 5 * time.Minute
+	longestIntervals = 10
 	// longestRetryAfter bounds what a server may ask for.
 	longestRetryAfter = time.Hour
 )
@@ -20,12 +21,13 @@ const (
 // pause is how long to leave the remote alone after it failed this many times
 // in a row.
 func pause(interval time.Duration, failures int) time.Duration {
+	longest := max(interval, min(longestPause, longestIntervals*interval))
 	wait := interval
 	for range failures - 1 {
-		if wait >= longestPause {
+		if wait >= longest {
 			break
 		}
-		wait = min(2*wait, longestPause)
+		wait = min(2*wait, longest)
 	}
 	return wait
 }

@@ -29,6 +29,7 @@ func TestPauseAfterFailures(t *testing.T) {
 		{"second", time.Minute, 2, 2 * time.Minute},
 		{"third", time.Minute, 3, 4 * time.Minute},
 		{"many", time.Minute, 1 << 40, 5 * time.Minute},
+		{"frequent polls stay frequent", time.Second, 99, 10 * time.Second},
 		{"rare polls stay as rare as they are", time.Hour, 9, time.Hour},
 	} {
 		t.Run(test.name, func(t *testing.T) {
