@@ -57,6 +57,9 @@ func (p *planner) compared(c Change) Decision {
 	if err := Storable(c.ID); err != nil {
 		return refuse(BadName, err.Error())
 	}
+	if why, reverted := p.Reverted[c.ID]; reverted && c.Kind == None {
+		return hold(Reverted, "%s", why)
+	}
 	if c.Kind == None {
 		return Decision{Action: Keep, Reason: Unchanged}
 	}
@@ -71,6 +74,8 @@ func (p *planner) compared(c Change) Decision {
 		return Decision{Action: Apply, Reason: Created}
 	case c.Owner == "":
 		return Decision{Action: Apply, Reason: Adopted}
+	case p.Reverted[c.ID] != "":
+		return Decision{Action: Apply, Reason: Reverted, Message: p.Reverted[c.ID]}
 	case c.Drifted:
 		return Decision{Action: Apply, Reason: Drifted, Message: driftMessage(c)}
 	}

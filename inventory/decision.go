@@ -41,6 +41,7 @@ const (
 	Terminating        Reason = "Terminating"        // it is being deleted
 	WaitsForDependency Reason = "WaitsForDependency" // what it depends on, or what depends on it, stays as it is
 	InUse              Reason = "InUse"              // prune guard: a pod or a template still references it
+	Reverted           Reason = "Reverted"           // it is as it was before what Git says turned out to be bad
 	ApplyFirst         Reason = "ApplyFirst"         // something that is rendered cannot be applied, so nothing is pruned
 	Failing            Reason = "Failing"            // it failed, and is not tried again yet
 	Fighting           Reason = "Fighting"           // somebody undoes each correction; it is corrected less and less often

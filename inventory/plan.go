@@ -22,6 +22,9 @@ type Input struct {
 	Vetoes map[ID]Veto
 	// References says by what an object is still used: the prune guard.
 	References map[ID][]string
+	// Reverted says of objects that the caller has put something else in the place
+	// of what Git says, and why. They never count as being as Git says.
+	Reverted map[ID]string
 	// AllowPrune lifts the guards against an empty render and a mass deletion.
 	AllowPrune bool
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
@@ -216,6 +217,10 @@ func (w *world) each(steps [][]inventory.Decision, action inventory.Action, do f
 		out = append(out, o)
 	}
 	return out
+}
+
+func (w *world) Template(context.Context, types.NamespacedName, string) (map[string]any, error) {
+	return nil, errors.New("there is none")
 }
 
 func (w *world) Evict(context.Context, []rollout.Decision) []rollout.Attempt { return nil }

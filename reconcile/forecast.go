@@ -41,19 +41,19 @@ type Impact struct {
 // Foresee runs the planner that made a plan on, on a simulated clock. What was
 // refused, and what is held until somebody does something, stays as it is.
 func Foresee(obs Observation, plan Plan, now time.Time) Forecast {
-	f := foresight{obs: obs, decided: map[inventory.ID]inventory.Decision{}, pods: map[types.UID]map[string]bool{}}
+	f := foresight{obs: obs, decided: map[inventory.ID]inventory.Decision{}, pods: map[types.UID]map[string]string{}, reversals: reversals(obs)}
 	for _, d := range plan.Objects.Decisions() {
 		f.decided[d.ID] = d
 	}
 	for _, p := range obs.Pods {
 		if f.pods[p.Owner] == nil {
-			f.pods[p.Owner] = map[string]bool{}
+			f.pods[p.Owner] = map[string]string{}
 		}
-		f.pods[p.Owner][p.Node] = true
+		f.pods[p.Owner][p.Node] = p.Hash
 	}
 	observed := rollout.Observed{
 		Nodes: obs.Nodes, DaemonSets: daemonSets(obs), Pods: obs.Pods,
-		Ledger: obs.State.Ledger, Commit: obs.commit().Hash,
+		Ledger: obs.State.Ledger, Commit: obs.commit().Hash, Rendered: renderedTemplates(obs),
 	}
 	f.change(observed.DaemonSets)
 	f.remove()
@@ -67,9 +67,11 @@ func Foresee(obs Observation, plan Plan, now time.Time) Forecast {
 type foresight struct {
 	obs     Observation
 	decided map[inventory.ID]inventory.Decision
-	pods    map[types.UID]map[string]bool // nodes with a pod, by owner
+	pods    map[types.UID]map[string]string // revisions of pods, by owner and node
 	impacts []Impact
 	leaving map[podOn]bool
+
+	reversals map[inventory.ID]rollout.Reversal
 }
 
 type podOn struct {
@@ -113,14 +115,16 @@ func (f *foresight) change(sets []health.DaemonSet) {
 // place counts on which nodes a changed template restarts, starts and ends pods.
 func (f *foresight) place(d *health.DaemonSet, impact *Impact) {
 	_, governed := f.obs.Policies.For(d.Name)
+	mark, back := f.reversals[impact.ID]
 	placer := health.NewPlacer(*d)
 	for i := range f.obs.Nodes {
 		node := &f.obs.Nodes[i]
 		p := placer.On(node)
-		switch has := f.pods[d.UID][node.Name]; {
+		switch hash, has := f.pods[d.UID][node.Name]; {
 		case has && !p.ShouldContinue:
 			impact.Leaves++
 			f.leaving[podOn{d.UID, node.Name}] = true
+		case has && back && hash == mark.To:
 		case has && p.ShouldRun && (governed || !d.OnDelete):
 			impact.Restarts++
 		case !has && p.ShouldRun:

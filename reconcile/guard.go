@@ -13,7 +13,8 @@ import (
 // references is the prune guard: what each orphan is still needed for. An old
 // pod needs the ConfigMap it mounts at its next restart, whatever Git says by
 // then, and so does every pod that the live template makes. A template that has
-// not been observed yet may mention anything. What pods need without naming it
+// not been observed yet may mention anything, and a revision to which a DaemonSet may
+// go back needs what it needed. What pods need without naming it
 // stays until every DaemonSet is as Git says.
 func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inventory.ID][]string {
 	orphaned := map[inventory.ID]bool{}
@@ -46,6 +47,11 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 			}
 		}
 	}
+	for _, d := range obs.DaemonSets {
+		if r, kept := d.RevisionAt(backTo(obs, d)); kept {
+			use(r.References, "revision "+r.Hash+" of "+inventory.Format(daemonSetID(d.Name))+", to which it may go back")
+		}
+	}
 	for _, p := range obs.Pods {
 		use(p.References, "pod "+p.Name.String())
 	}
@@ -57,6 +63,22 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 		}
 	}
 	return users
+}
+
+// backTo is the revision that a DaemonSet goes back to, or does when its policy
+// halts; "" when there is none but its own.
+func backTo(obs Observation, d health.DaemonSet) string {
+	to := ""
+	if mayRevert(obs, d.Name) {
+		to = obs.State.Ledger.Governed[d.Name.String()].Settled
+	}
+	if r := obs.State.Ledger.Reversal(d.Name); r != nil {
+		to = r.To
+	}
+	if to == d.Revision && d.RevisionObserved {
+		return "" // its template is the live one
+	}
+	return to
 }
 
 // granted are the kinds that pods need without naming them: what lets them act,
@@ -71,7 +93,8 @@ var granted = map[schema.GroupKind]bool{
 }
 
 // unfinished are our DaemonSets that are not yet as Git says: what waits to be
-// applied or deleted, and what has pods of another revision than its own.
+// applied or deleted, what has pods of another revision than its own, and what goes
+// back to a revision or may.
 func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inventory.ID {
 	outdated := map[types.UID]bool{}
 	revisions := map[types.UID]string{}
@@ -84,7 +107,7 @@ func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inven
 			outdated[p.Owner] = true
 		}
 	}
-	changed := map[inventory.ID]bool{}
+	changed, marked := map[inventory.ID]bool{}, reversals(obs)
 	for _, c := range obs.Changes {
 		changed[c.ID] = c.TemplateChanged || c.Err != nil
 	}
@@ -92,7 +115,8 @@ func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inven
 	for _, d := range obs.DaemonSets {
 		id := daemonSetID(d.Name)
 		_, held := vetoed[id]
-		if obs.State.Inventory.Contains(id) && (held || changed[id] || outdated[d.UID]) {
+		_, back := marked[id]
+		if obs.State.Inventory.Contains(id) && (held || changed[id] || outdated[d.UID] || back || backTo(obs, d) != "") {
 			out = append(out, id)
 		}
 	}

@@ -30,7 +30,7 @@ func (n ObjectNote) Failed() bool {
 		return true
 	}
 	switch inventory.Reason(n.Reason) {
-	case inventory.Failing, inventory.Fighting:
+	case inventory.Failing, inventory.Fighting, inventory.Reverted:
 		return true
 	case inventory.Unknown:
 		return !n.Orphan

@@ -118,7 +118,7 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 // compare looks at the objects of a fleet, and at what is owned and not in it.
 func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) {
 	obs.Policies = obs.Fleet.Policies
-	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, obs.Fleet.Objects); err != nil {
+	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, r.revertedFleet(ctx, obs)); err != nil {
 		return err
 	}
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {

@@ -25,6 +25,9 @@ type Observation struct {
 	// are what is owned and no longer in it.
 	Changes []inventory.Change
 	Orphans []inventory.Live
+	// Reverted are the DaemonSets that go back: with nil, the template in their
+	// change is the one that they go back to; with an error, why that is not known.
+	Reverted map[inventory.ID]error
 	// Waiting are objects that failed and are not tried again yet.
 	Waiting map[inventory.ID]Retry
 
@@ -63,6 +66,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Orphans:    obs.Orphans,
 			Vetoes:     vetoed,
 			References: references(obs, vetoed),
+			Reverted:   marks(obs),
 			AllowPrune: obs.AllowPrune,
 		})
 		if err != nil {
@@ -79,6 +83,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Ledger:     obs.State.Ledger,
 		Commit:     obs.commit().Hash,
 		Instance:   obs.Instance.ID(),
+		Rendered:   renderedTemplates(obs),
 
 		ClockProblem: obs.ClockProblem,
 		Answers:      obs.Answers,
@@ -111,7 +116,7 @@ func daemonSets(obs Observation) []health.DaemonSet {
 	noted := map[string]bool{}
 	if obs.Fleet == nil { // then the record says what is not as Git says
 		for _, n := range obs.State.Record.Objects {
-			noted[n.Object] = true
+			noted[n.Object] = n.Reason != string(inventory.Reverted)
 		}
 	}
 	out := make([]health.DaemonSet, len(obs.DaemonSets))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
@@ -25,6 +26,8 @@ type Cluster interface {
 	// Apply carries out steps in order, and Prune does so for deletions.
 	Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome
 	Prune(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome
+	// Template is the pod template that a DaemonSet had at a revision.
+	Template(ctx context.Context, daemonSet types.NamespacedName, revision string) (map[string]any, error)
 	// Evict sends evictions.
 	Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt
 }
@@ -83,6 +86,8 @@ type Reconciler struct {
 	state   *State // as stored; nil when it has to be loaded
 	backoff backoff
 	fights  fights
+
+	substitutes map[*unstructured.Unstructured]substitute // by rendered object
 }
 
 // NewReconciler returns a Reconciler that has seen nothing yet.

@@ -19,6 +19,10 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 	out := map[inventory.ID]inventory.Veto{}
 	frozen := obs.Policies.Everything().At(now).Any()
 	rules := rollout.Rules{Policies: obs.Policies, Ledger: obs.State.Ledger, ClockProblem: obs.ClockProblem}
+	marked, changes := reversals(obs), map[inventory.ID]inventory.Change{}
+	for _, c := range obs.Changes {
+		changes[c.ID] = c
+	}
 	for id, kind := range changeKinds(obs) {
 		change := rollout.Change{Kind: kind}
 		if id.GroupKind == daemonSetKind {
@@ -27,6 +31,12 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 		if frozen.Frozen && !rollout.Unfreezes(change, rules, now) {
 			out[id] = inventory.Veto{Reason: inventory.Reason(rollout.Frozen), Until: frozen.ValidUntil, Message: frozen.Explain()}
 			continue
+		}
+		if mark, marked := marked[id]; marked {
+			if wrong := wrongReversal(obs, changes[id]); wrong != "" {
+				out[id] = inventory.Veto{Reason: inventory.Reverted, Message: mark.String() + "; it does not: " + wrong}
+				continue
+			}
 		}
 		if retry, waits := obs.Waiting[id]; waits {
 			out[id] = inventory.Veto{Reason: retry.Reason, Until: retry.At, Message: retry.Message}

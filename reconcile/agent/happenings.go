@@ -34,6 +34,7 @@ const (
 	proceedEnded happeningReason = "ProceedEnded"
 	halted       happeningReason = "Halted"
 	visitFailed  happeningReason = "VisitFailed"
+	reverted     happeningReason = "Reverted"
 )
 
 // level of the Event.
@@ -70,6 +71,10 @@ func happenings(report reconcile.Report, before []rollout.Proceed, now time.Time
 		if p.Halted {
 			add(p.Name, p.HaltMessage, halted, fmt.Sprintf("policy %s: %s", p.Name, p.HaltMessage))
 		}
+	}
+	for _, r := range report.After.Ledger.Reversals {
+		h := happening{reason: reverted, note: r.String(), once: r.From + r.Since.UTC().Format(time.RFC3339)}
+		out = append(out, ofDaemonSet(report, h, nameOf(r.DaemonSet))...)
 	}
 	return append(out, failed(report)...)
 }
@@ -112,10 +117,14 @@ func failed(report reconcile.Report) []happening {
 		if len(out) == mostFailures {
 			break
 		}
-		namespace, base, _ := strings.Cut(f.DaemonSet, string(types.Separator))
-		name := types.NamespacedName{Namespace: namespace, Name: base}
 		note := fmt.Sprintf("node %s did not settle on %s: %s", f.Node, f.Revision, f.Message)
-		out = append(out, ofDaemonSet(report, happening{reason: visitFailed, node: f.Node, note: note, once: f.Node + f.Revision}, name)...)
+		out = append(out, ofDaemonSet(report, happening{reason: visitFailed, node: f.Node, note: note, once: f.Node + f.Revision}, nameOf(f.DaemonSet))...)
 	}
 	return out
+}
+
+// nameOf reads a DaemonSet's name as the ledger writes it.
+func nameOf(daemonSet string) types.NamespacedName {
+	namespace, name, _ := strings.Cut(daemonSet, string(types.Separator))
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }

@@ -77,13 +77,7 @@ func (c *Cluster) liveAt(q rollout.Question) (*appsv1.DaemonSet, bool) {
 	if !ok {
 		return nil, false
 	}
-	var revisions []*appsv1.ControllerRevision
-	for _, r := range c.feeds.revisions.values() {
-		if r.Namespace == d.Namespace {
-			revisions = append(revisions, r)
-		}
-	}
-	now := health.DaemonSetOf(d, revisions)
+	now := health.DaemonSetOf(d, c.feeds.revisions.values())
 	return d, now.RevisionObserved && now.Revision == q.Revision
 }
 

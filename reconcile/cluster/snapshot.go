@@ -26,7 +26,7 @@ import (
 type feeds struct {
 	nodes      *feed[health.Node]
 	daemonSets *feed[*appsv1.DaemonSet]
-	revisions  *feed[*appsv1.ControllerRevision]
+	revisions  *feed[health.Revision]
 	pods       *feed[health.Pod]
 }
 
@@ -55,9 +55,9 @@ func (c *Cluster) newFeeds() (feeds, error) {
 	}, c.notify, c.opts.Log); err != nil {
 		return feeds{}, err
 	}
-	if f.revisions, err = newFeed(source[*appsv1.ControllerRevision]{
+	if f.revisions, err = newFeed(source[health.Revision]{
 		what: "watch ControllerRevisions", lister: lister(apps, "controllerrevisions", ""), example: &appsv1.ControllerRevision{},
-		reduce: reduceRevision, same: func(a, b *appsv1.ControllerRevision) bool { return a.Revision == b.Revision },
+		reduce: reduceRevision, same: func(a, b health.Revision) bool { return a.Number == b.Number },
 	}, c.notify, c.opts.Log); err != nil {
 		return feeds{}, err
 	}
@@ -98,14 +98,14 @@ func (c *Cluster) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
 }
 
 func (c *Cluster) daemonSets() []health.DaemonSet {
-	revisions := map[string][]*appsv1.ControllerRevision{} // by namespace
+	revisions := map[types.UID][]health.Revision{} // by owner
 	for _, r := range c.feeds.revisions.values() {
-		revisions[r.Namespace] = append(revisions[r.Namespace], r)
+		revisions[r.Owner] = append(revisions[r.Owner], r)
 	}
 	blind := c.feeds.blind() != nil
 	var out []health.DaemonSet
 	for _, d := range c.feeds.daemonSets.values() {
-		ds := health.DaemonSetOf(d, revisions[d.Namespace])
+		ds := health.DaemonSetOf(d, revisions[d.UID])
 		if known := c.knownGeneration(ds); blind || known != 0 && known != d.Generation {
 			ds.RevisionObserved = false
 		}
@@ -151,23 +151,12 @@ func reduceDaemonSet(obj any) (*appsv1.DaemonSet, error) {
 	return d, nil
 }
 
-// reduceRevision drops the template that a revision holds.
-func reduceRevision(obj any) (*appsv1.ControllerRevision, error) {
+func reduceRevision(obj any) (health.Revision, error) {
 	r, ok := obj.(*appsv1.ControllerRevision)
 	if !ok {
-		return nil, fmt.Errorf("unexpected %T", obj)
+		return health.Revision{}, fmt.Errorf("unexpected %T", obj)
 	}
-	return &appsv1.ControllerRevision{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:         r.Namespace,
-			Name:              r.Name,
-			UID:               r.UID,
-			Labels:            r.Labels,
-			OwnerReferences:   r.OwnerReferences,
-			DeletionTimestamp: r.DeletionTimestamp,
-		},
-		Revision: r.Revision,
-	}, nil
+	return health.RevisionOf(r), nil
 }
 
 func sameValue[T any](a, b T) bool { return reflect.DeepEqual(a, b) }

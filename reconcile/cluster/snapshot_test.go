@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/health"
 )
 
 // Two watches tell of a DaemonSet. When the one that Inspect looks at is behind
@@ -51,11 +52,11 @@ func seen(t *testing.T, generation int64) *Cluster {
 	controls := true
 	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "agents", Name: "cni-1", Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: "1"},
-		OwnerReferences: []metav1.OwnerReference{{UID: "ds", Controller: &controls}},
+		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: "ds", Controller: &controls}},
 	}}
 	for _, err := range []error{
 		c.feeds.daemonSets.informer.GetStore().Add(&record[*appsv1.DaemonSet]{meta: meta, value: ds}),
-		c.feeds.revisions.informer.GetStore().Add(&record[*appsv1.ControllerRevision]{meta: revision.ObjectMeta, value: revision}),
+		c.feeds.revisions.informer.GetStore().Add(&record[health.Revision]{meta: revision.ObjectMeta, value: health.RevisionOf(revision)}),
 	} {
 		if err != nil {
 			t.Fatal(err)

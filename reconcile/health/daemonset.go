@@ -3,9 +3,10 @@
 package health
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -23,6 +24,7 @@ type DaemonSet struct {
 	Template         *corev1.PodSpec // shared with the object; read only
 	Deleting         bool            // has a deletionTimestamp
 	Locks            []string        // the nodes that it is about to reboot, if it is kured's
+	History          []Revision      // those that it controls, in no order
 }
 
 // DaemonSetOf reads a DaemonSet object and the ControllerRevisions around it.
@@ -33,8 +35,9 @@ type DaemonSet struct {
 // not count. The hash is never computed, since it depends on the API server's
 // types and on collisions. It is trusted only once the DaemonSet controller has
 // observed the newest generation.
-func DaemonSetOf(d *appsv1.DaemonSet, revisions []*appsv1.ControllerRevision) DaemonSet {
-	hash := newestHash(d.UID, d.Namespace, revisions)
+func DaemonSetOf(d *appsv1.DaemonSet, revisions []Revision) DaemonSet {
+	history := controlled(d, revisions)
+	hash := newestHash(history)
 	return DaemonSet{
 		Name:             types.NamespacedName{Namespace: d.Namespace, Name: d.Name},
 		UID:              d.UID,
@@ -47,22 +50,38 @@ func DaemonSetOf(d *appsv1.DaemonSet, revisions []*appsv1.ControllerRevision) Da
 		Template:         &d.Spec.Template.Spec,
 		Deleting:         d.DeletionTimestamp != nil,
 		Locks:            locksOf(d.Annotations),
+		History:          history,
 	}
 }
 
-func newestHash(owner types.UID, namespace string, revisions []*appsv1.ControllerRevision) string {
-	var newest *appsv1.ControllerRevision
+// RevisionAt finds the revision with a hash in its history.
+func (d *DaemonSet) RevisionAt(hash string) (Revision, bool) {
+	i := slices.IndexFunc(d.History, func(r Revision) bool { return r.Hash == hash && hash != "" })
+	if i < 0 {
+		return Revision{}, false
+	}
+	return d.History[i], true
+}
+
+func controlled(d *appsv1.DaemonSet, revisions []Revision) []Revision {
+	var out []Revision
 	for _, r := range revisions {
-		controller := metav1.GetControllerOfNoCopy(r)
-		if controller == nil || controller.UID != owner || r.Namespace != namespace || r.DeletionTimestamp != nil {
-			continue
+		if r.Owner == d.UID && r.Owner != "" && r.Name.Namespace == d.Namespace && !r.Deleting {
+			out = append(out, r)
 		}
-		if newest == nil || r.Revision > newest.Revision || (r.Revision == newest.Revision && r.Name > newest.Name) {
+	}
+	return out
+}
+
+func newestHash(history []Revision) string {
+	var newest *Revision
+	for i := range history {
+		if r := &history[i]; newest == nil || r.Number > newest.Number || (r.Number == newest.Number && r.Name.Name > newest.Name.Name) {
 			newest = r
 		}
 	}
 	if newest == nil {
 		return ""
 	}
-	return newest.Labels[appsv1.DefaultDaemonSetUniqueLabelKey]
+	return newest.Hash
 }

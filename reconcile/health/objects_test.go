@@ -52,7 +52,11 @@ func TestRevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "me", Generation: tt.generation}}
 			ds.Status.ObservedGeneration = 5
-			got := DaemonSetOf(ds, tt.revisions)
+			var revisions []Revision
+			for _, r := range tt.revisions {
+				revisions = append(revisions, RevisionOf(r))
+			}
+			got := DaemonSetOf(ds, revisions)
 			if got.Revision != tt.want || got.RevisionObserved != tt.observed {
 				t.Errorf("got %q observed %v, want %q observed %v", got.Revision, got.RevisionObserved, tt.want, tt.observed)
 			}

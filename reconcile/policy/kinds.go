@@ -106,21 +106,12 @@ func readUpgrade(h header, d Document) upgradeEntry {
 	e.Waves = readWaves(s, e.MaxUnavailable, gates)
 	e.daemonSets = readDaemonSets(s)
 	e.windows = readWindowNames(s, &e.UpgradePolicy)
-	refuseUnsupported(s, e.OnFailure)
 	s.done()
 	if settle := time.Duration(e.MinReadySeconds) * time.Second; settle >= e.ReadyTimeout {
 		s.errorf("readyTimeout", "%s is not longer than minReadySeconds, %s: every node would fail",
 			window.FormatDuration(e.ReadyTimeout), window.FormatDuration(settle))
 	}
 	return e
-}
-
-// refuseUnsupported names what is part of the format but that nothing obeys
-// yet: ignoring it would visit nodes that it protects.
-func refuseUnsupported(s *fields, f OnFailure) {
-	if f == Revert {
-		s.errorf("onFailure", "Revert is not supported yet: write Halt")
-	}
 }
 
 func readMaxUnavailable(s *fields, byDefault intstr.IntOrString) intstr.IntOrString {

@@ -75,7 +75,8 @@ type OnFailure string
 const (
 	// Halt visits no further node until somebody resumes or the revision changes.
 	Halt OnFailure = "Halt"
-	// Revert goes back to the last settled revision. It is read, and refused.
+	// Revert halts, and takes the DaemonSets that failed back to the last revision
+	// on which all their nodes had settled.
 	Revert OnFailure = "Revert"
 )
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite the wanted decisions in testdata")
@@ -101,6 +103,16 @@ func formatPlan(p Plan, s *scene) string {
 			b.WriteString(" soaked")
 		}
 		b.WriteString("\n")
+	}
+	for _, r := range p.Ledger.Reversals {
+		fmt.Fprintf(&b, "reversal %s %s %s>%s of %s at %s\n", r.Policy, short(r.DaemonSet), r.From, r.To, r.Template, r.Commit)
+	}
+	for _, set := range s.policies {
+		for _, name := range set.DaemonSets {
+			if now := p.Ledger.Governed[name.String()].Settled; set.OnFailure == policy.Revert && now != s.observed.Ledger.Governed[name.String()].Settled {
+				fmt.Fprintf(&b, "all settled %s %s\n", name.Name, now)
+			}
+		}
 	}
 	for _, p := range p.Ledger.Proceeds {
 		fmt.Fprintf(&b, "proceed %s until %s\n", p.Policy, s.relative(p.Until))

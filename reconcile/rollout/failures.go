@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -59,7 +60,7 @@ func (t *tour) judge() {
 	for _, f := range t.book.ledger.Failures {
 		t.amnesty[f.DaemonSet] += one(f.Policy == t.policy.Name && f.Acknowledged && lists(t.policy, f.DaemonSet))
 	}
-	t.halted = Halts(t.book.ledger.Failures, t.policy)
+	t.halted = cmp.Or(Halts(t.book.ledger.Failures, t.policy), t.astray())
 }
 
 // Halts says why failures on record halt a policy; "" when they do not. A

@@ -28,6 +28,8 @@ type fleet struct {
 	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
 	next  []int32 // by pod: the same for the next pod of the pair
 
+	rendered map[types.NamespacedName]string // digests of templates in Git
+
 	locked map[string]string // by node: what a DaemonSet says that it is about to do to it
 
 	outdated []int // by set: its pods of another revision
@@ -60,6 +62,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
 		byNode:   make(map[string]int, len(obs.Nodes)),
 		pods:     obs.Pods,
+		rendered: obs.Rendered,
 	}
 	for i := range obs.Nodes {
 		f.nodes[i] = &obs.Nodes[i]

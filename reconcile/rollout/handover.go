@@ -43,6 +43,7 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 	}
 	b.keepFailures(f, policyOf)
 	b.keepRefusals(f, policyOf)
+	b.keepReversals(f, policyOf)
 	b.keepObjections(f, policies)
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
 	b.keepProceeds(names, f.now, a)
@@ -80,8 +81,8 @@ func (f *fleet) downSince(s Step, node string, a *alarm) bool {
 		return false
 	}
 	i, d := f.byNode[node], f.sets[set]
-	if p := d.placer.On(f.nodes[i]); !p.ShouldContinue || (!p.ShouldRun && f.nodes[i].Ready) {
-		return false // the taint of a node that is not Ready goes with it
+	if !d.placer.On(f.nodes[i]).ShouldRun {
+		return false
 	}
 	var limits health.Limits
 	for _, p := range f.podsOf(i, set, nil) {

@@ -29,6 +29,7 @@ type Ledger struct {
 	Finished   []Visit               `json:"finished,omitempty"`   // the last ones, oldest first
 	Governed   map[string]Governance `json:"governed,omitempty"`   // by DaemonSet
 	Waves      []SettledWave         `json:"waves,omitempty"`      // by policy and wave
+	Reversals  []Reversal            `json:"reversals,omitempty"`  // by DaemonSet
 }
 
 // A Visit takes one node from outdated to settled, for all DaemonSets of a
@@ -153,7 +154,8 @@ type SettledWave struct {
 // without an entry nothing is known.
 type Governance struct {
 	Policy    string            `json:"policy,omitempty"`
-	Proven    string            `json:"proven,omitempty"` // the revision that a visit settled last
+	Proven    string            `json:"proven,omitempty"`  // the revision that a visit settled last
+	Settled   string            `json:"settled,omitempty"` // the last revision on which all nodes had settled
 	Documents []policy.Document `json:"documents,omitempty"`
 	Left      bool              `json:"left,omitzero"` // its template was live without the policy: only its deletion waits
 }
@@ -167,7 +169,8 @@ func (l Ledger) Pause(p Pause) Ledger {
 }
 
 // Resume acknowledges the failures of a policy and ends its pause. A visit
-// whose node is still broken stays open and keeps its slot.
+// whose node is still broken stays open and keeps its slot. What was marked bad
+// is not any more, and is tried again.
 func (l Ledger) Resume(policy string) Ledger {
 	l = l.withoutPause(policy)
 	l.Failures = slices.Clone(l.Failures)
@@ -176,6 +179,7 @@ func (l Ledger) Resume(policy string) Ledger {
 			l.Failures[i].Acknowledged = true
 		}
 	}
+	l.Reversals = slices.DeleteFunc(slices.Clone(l.Reversals), func(r Reversal) bool { return r.Policy == policy })
 	return l
 }
 
@@ -227,7 +231,7 @@ func (r Refusal) sameNode(other Refusal) bool {
 // nothing of visits, since none is for them.
 func (l *Ledger) lost() bool {
 	for _, g := range l.Governed {
-		if g.Policy != "" || g.Proven != "" {
+		if g.Policy != "" || g.Proven != "" || g.Settled != "" {
 			return false
 		}
 	}
@@ -245,6 +249,7 @@ func (l Ledger) clone() Ledger {
 	l.Finished = slices.Clone(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
 	l.Waves = slices.Clone(l.Waves)
+	l.Reversals = slices.Clone(l.Reversals)
 	return l
 }
 

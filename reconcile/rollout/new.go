@@ -41,7 +41,8 @@ import (
 //   - I10 While windows open again and nodes come up, repeated plans come to an
 //     end at which every node is settled.
 //   - I11 No pod is evicted on a node in a wave while an earlier wave is not
-//     settled, or soaks, unless the node is down by our doing.
+//     settled, or soaks, unless the node is down by our doing or goes back to a
+//     revision on which all had settled.
 //
 // What it has to know and was not told holds an eviction, and is a question of
 // the plan.
@@ -63,6 +64,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	}
 	for _, t := range tours {
 		t.judge()
+		t.revert()
 		t.hear()
 		t.hearGates()
 		t.restrain()

@@ -32,6 +32,9 @@ type Observed struct {
 	Ledger     Ledger
 	Commit     string // the one in force, written into visits
 	Instance   string // whose mark on nodes is ours; "" when none is
+	// Rendered are digests of the pod templates that the commit in force has. A
+	// DaemonSet of which that is not known has none.
+	Rendered map[types.NamespacedName]string
 	// ClockProblem says why the clock is not to be trusted; empty when it is.
 	// Then no pod is evicted for a policy that has windows or freezes.
 	ClockProblem string

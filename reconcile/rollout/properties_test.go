@@ -30,13 +30,6 @@ func timeless(p Plan, now, later time.Time) Plan {
 			*t = time.Time{}
 		}
 	}
-	p.Decisions = slices.Clone(p.Decisions)
-	for i := range p.Decisions { // what runs from now ends later
-		d := &p.Decisions[i]
-		if v := p.Ledger.visitOf(d); v != nil && slices.ContainsFunc(v.Steps, func(s Step) bool { return s.Evicted.Equal(now) || s.Evicted.Equal(later) }) {
-			d.Until = time.Time{}
-		}
-	}
 	for _, visits := range [][]Visit{p.Ledger.Visits, p.Ledger.Finished} {
 		for i := range visits {
 			zero(&visits[i].Started)
@@ -50,6 +43,9 @@ func timeless(p Plan, now, later time.Time) Plan {
 	}
 	for i := range p.Ledger.Failures {
 		zero(&p.Ledger.Failures[i].At)
+	}
+	for i := range p.Ledger.Reversals {
+		zero(&p.Ledger.Reversals[i].Since)
 	}
 	for i := range p.Ledger.Refusals {
 		zero(&p.Ledger.Refusals[i].At)

@@ -130,6 +130,10 @@ func (s *scene) read(w []string) {
 		s.readAnswer(w)
 	case "objection":
 		l.Objections = append(l.Objections, s.readObjection(w))
+	case "reversal": // reversal POLICY DAEMONSET FROM>TO TEMPLATE
+		from, to, _ := strings.Cut(w[3], ">")
+		l.Reversals = append(l.Reversals, Reversal{Policy: w[1], DaemonSet: "ns/" + w[2], Commit: "c0", Template: w[4],
+			From: from, To: to, Reason: "it broke", Since: s.now.Add(-time.Hour)})
 	case "lost":
 		*l = Ledger{}
 	default:
@@ -152,7 +156,7 @@ func (s *scene) readWindow(w []string) window.Window {
 
 // readPolicy reads "policy NAME DAEMONSET,DAEMONSET [windows=A,B] [max=N]
 // [failures=N] [visit=5m] [wave=NAME(nodes=LABEL=VALUE,max=N,soak=24h)]...
-// [topology=LABEL:N] [cordoned=Visit]". Without windows it is always open.
+// [topology=LABEL:N] [cordoned=Visit] [onfailure=Revert]". Without windows it is always open.
 func (s *scene) readPolicy(w []string) {
 	s.t.Helper()
 	p := policy.UpgradePolicy{
@@ -176,6 +180,8 @@ func (s *scene) readPolicy(w []string) {
 			p.Drain = &policy.Drain{Timeout: age(s.t, value)}
 		case "gate":
 			s.readGate(&p, value)
+		case "onfailure":
+			p.OnFailure = policy.OnFailure(value)
 		case "failures":
 			p.MaxFailures = number(s.t, value)
 		case "visit":
@@ -245,7 +251,7 @@ func (s *scene) readSettled(w []string) SettledWave {
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
 // [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE]
-// [select=LABEL=VALUE]".
+// [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
 	d := health.DaemonSet{
@@ -257,6 +263,17 @@ func (s *scene) readDaemonSet(w []string) {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "proven":
 			governed.Proven = w[2]
+		case "settled":
+			governed.Settled = value
+		case "kept":
+			for hash := range strings.SplitSeq(value, ",") {
+				d.History = append(d.History, health.Revision{Owner: d.UID, Hash: hash})
+			}
+		case "git":
+			if s.observed.Rendered == nil {
+				s.observed.Rendered = map[types.NamespacedName]string{}
+			}
+			s.observed.Rendered[d.Name] = value
 		case "unobserved":
 			d.RevisionObserved = false
 		case "pending":

@@ -136,12 +136,30 @@ func (s *simulation) applyTemplates() (applied bool) {
 	rules := Rules{Ledger: s.obs.Ledger, ClockProblem: s.obs.ClockProblem}
 	for _, p := range s.policies {
 		for _, name := range p.DaemonSets {
-			if d := s.sets[name]; d != nil && d.TemplatePending && rules.templateOf(p, TemplateChange, s.now).Allowed {
-				d.TemplatePending, d.Revision, applied = false, simulatedRevision, true
+			if d := s.sets[name]; d != nil && s.pending(d) && rules.templateOf(p, TemplateChange, s.now).Allowed {
+				d.TemplatePending, d.Revision, applied = false, s.nextRevision(d), true
 			}
 		}
 	}
 	return applied
+}
+
+// pending says that a DaemonSet is to get another template.
+func (s *simulation) pending(d *health.DaemonSet) bool {
+	r := s.obs.Ledger.Reversal(d.Name)
+	if r != nil && r.From == d.Revision {
+		_, kept := d.RevisionAt(r.To)
+		return kept
+	}
+	return d.TemplatePending
+}
+
+// nextRevision is the one that a DaemonSet gets with it.
+func (s *simulation) nextRevision(d *health.DaemonSet) string {
+	if r := s.obs.Ledger.Reversal(d.Name); r != nil && r.Marks(s.obs.Rendered[d.Name]) {
+		return r.To
+	}
+	return simulatedRevision
 }
 
 // simulatedRevision is that of a template which is not applied yet.

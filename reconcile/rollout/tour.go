@@ -33,6 +33,8 @@ type tour struct {
 	paused    *Pause
 	counts    []Counts       // by place in sets
 	outdated  []int          // by place in sets: nodes that are on another revision
+	settled   []int          // by place in sets: nodes that have settled on the revision
+	unsettled []int          // by place in sets: nodes that are Ready and have not
 	broken    []brokenNode   // seen in this pass
 	halted    string         // why; "" when it is not
 	gateHolds map[int]hold   // by wave: what its gates say
@@ -64,7 +66,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 		}
 	}
 	t.waves = newWaves(p)
-	t.outdated = make([]int, len(t.sets))
+	t.outdated, t.settled, t.unsettled = make([]int, len(t.sets)), make([]int, len(t.sets)), make([]int, len(t.sets))
 	t.window = t.hours.Any()
 	a.at(t.window.ValidUntil)
 	for i := range p.Calendar.Allows {
@@ -111,6 +113,7 @@ func (t *tour) survey() {
 		*t.decisions = append(*t.decisions, s.settled(t.policy.Name, t.waves[s.wave].Name))
 	}
 	t.recordFailures()
+	t.recordSettled()
 	if t.book.lost {
 		t.adopt()
 	}
@@ -129,7 +132,6 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 			continue
 		}
 		ours = true
-		step.renew(d, t.buffer, t.now)
 		verdict := health.Classify(health.Situation{
 			Node: node, DaemonSet: d.DaemonSet, Placement: placement, Pods: t.buffer, Visit: step.visit(), Limits: t.limits,
 		}, t.now)
@@ -180,6 +182,8 @@ func (t *tour) count(place int, placement health.Placement, v health.Verdict) {
 	c.Available += one(available)
 	c.Failed += one(v.State == health.Failed)
 	t.outdated[place] += one(exists && !upToDate && v.State != health.NotWanted)
+	t.settled[place] += one(v.State == health.Current)
+	t.unsettled[place] += one(placement.ShouldRun && v.State != health.Current && v.State != health.Unreachable)
 }
 
 func one(b bool) int {

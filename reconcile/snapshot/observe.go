@@ -215,10 +215,21 @@ func (d DaemonSet) health() (health.DaemonSet, error) {
 	if d.Affinity != nil {
 		template.Affinity = &corev1.Affinity{NodeAffinity: d.Affinity}
 	}
+	var history []health.Revision
+	for _, r := range d.Revisions {
+		references, err := parseAll(r.References)
+		if err != nil {
+			return health.DaemonSet{}, err
+		}
+		history = append(history, health.Revision{
+			Name: types.NamespacedName{Namespace: r.Namespace, Name: r.Name}, Owner: r.Owner, Hash: r.Hash, Number: r.Number,
+			Deleting: r.Deleting, References: references,
+		})
+	}
 	return health.DaemonSet{
 		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Generation: d.Generation, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
-		Deleting: d.Deleting, Locks: d.Locks, Template: template,
+		Deleting: d.Deleting, Locks: d.Locks, Template: template, History: history,
 	}, nil
 }
 

@@ -118,6 +118,19 @@ type DaemonSet struct {
 	Tolerations  []corev1.Toleration  `json:"tolerations,omitempty"`
 	HostNetwork  bool                 `json:"hostNetwork,omitempty"`
 	References   []string             `json:"references,omitempty"` // objects that the template names
+
+	Revisions []Revision `json:"revisions,omitempty"` // those that the API server keeps
+}
+
+// Revision is one of a DaemonSet.
+type Revision struct {
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	Owner      types.UID `json:"owner"`
+	Hash       string    `json:"hash"`
+	Number     int64     `json:"number"`
+	Deleting   bool      `json:"deleting,omitempty"`
+	References []string  `json:"references,omitempty"` // objects that its template names
 }
 
 // Pod is a pod of a DaemonSet.
@@ -228,6 +241,11 @@ func (s Snapshot) validate() error {
 		}
 		if _, err := parseAll(d.References); err != nil {
 			return err
+		}
+		for _, r := range d.Revisions {
+			if _, err := parseAll(r.References); err != nil {
+				return err
+			}
 		}
 	}
 	for _, set := range s.References {

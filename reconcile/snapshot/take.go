@@ -200,6 +200,13 @@ func daemonSetOf(d health.DaemonSet) DaemonSet {
 		}
 		out.References = formatAll(health.References(t, d.Name.Namespace))
 	}
+	for _, r := range d.History {
+		out.Revisions = append(out.Revisions, Revision{
+			Namespace: r.Name.Namespace, Name: r.Name.Name, Owner: r.Owner, Hash: r.Hash, Number: r.Number, Deleting: r.Deleting,
+			References: formatAll(r.References),
+		})
+	}
+	slices.SortFunc(out.Revisions, func(a, b Revision) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 

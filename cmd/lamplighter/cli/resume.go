@@ -17,7 +17,7 @@ func newResumeCommand(g *globals) *cobra.Command {
 		Short: "Let a policy go on that was paused or has halted",
 		Long: `End a policy's pause, and acknowledge the failures on record for it. A policy that
 was halted by them goes on; a node that is still broken keeps its slot until it is
-well.`,
+well. A DaemonSet that was reverted gets the template that Git has again.`,
 		Example:           "  lamplighter resume network",
 		Args:              onePolicy,
 		ValidArgsFunction: completePolicy(g),
@@ -41,6 +41,11 @@ func resumed(before rollout.Ledger, policy string) show.Resumed {
 	for _, f := range before.Failures {
 		if f.Policy == policy && !f.Acknowledged {
 			r.Acknowledged++
+		}
+	}
+	for _, mark := range before.Reversals {
+		if mark.Policy == policy {
+			r.Unmarked = append(r.Unmarked, mark.DaemonSet)
 		}
 	}
 	return r

@@ -5,6 +5,7 @@ package show
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Version is what a binary was built from.
@@ -26,6 +27,8 @@ type Resumed struct {
 	Policy       string `json:"policy"`
 	Acknowledged int    `json:"acknowledged"` // failures that no longer count
 	Unpaused     bool   `json:"unpaused"`     // it had been paused
+	// Unmarked are the DaemonSets whose template in Git was marked bad, and is tried again.
+	Unmarked []string `json:"unmarked,omitempty"`
 }
 
 // WriteResumed writes what resuming did as one line.
@@ -34,7 +37,11 @@ func WriteResumed(w io.Writer, r Resumed) error {
 	if r.Unpaused {
 		unpaused = ", no longer paused"
 	}
-	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged%s\n", r.Policy, countOf(r.Acknowledged, "failure"), unpaused)
+	tried := ""
+	if len(r.Unmarked) > 0 {
+		tried = ", tries again what Git has of " + strings.Join(r.Unmarked, ", ")
+	}
+	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged%s%s\n", r.Policy, countOf(r.Acknowledged, "failure"), unpaused, tried)
 	return err
 }
 

@@ -42,6 +42,8 @@ type DaemonSetStatus struct {
 	Window    string `json:"window"`
 	ETA       string `json:"eta,omitempty"`
 	Never     string `json:"never,omitempty"`
+	// Reverted is set when its template is not the one in Git, which is marked bad.
+	Reverted *Reverted `json:"reverted,omitempty"`
 }
 
 // PolicyStatus is one policy as a whole.
@@ -90,7 +92,9 @@ func NewStatus(obs reconcile.Observation, plan reconcile.Plan, f reconcile.Forec
 	for _, p := range plan.Rollout.Policies {
 		s.Policies = append(s.Policies, policyStatus(p))
 		for _, c := range p.DaemonSets {
-			s.DaemonSets = append(s.DaemonSets, daemonSetStatus(p, f.Rollout.Of(p.Name), c))
+			d := daemonSetStatus(p, f.Rollout.Of(p.Name), c)
+			d.Reverted = reverted(plan.Rollout.Ledger.Reversal(c.Name))
+			s.DaemonSets = append(s.DaemonSets, d)
 		}
 	}
 	slices.SortStableFunc(s.DaemonSets, func(a, b DaemonSetStatus) int {
@@ -113,7 +117,7 @@ func (s Status) Bad() bool {
 		}
 	}
 	for _, d := range s.DaemonSets {
-		if d.Failed > 0 {
+		if d.Failed > 0 || d.Reverted != nil {
 			return true
 		}
 	}
@@ -199,6 +203,11 @@ func WriteStatus(w io.Writer, s Status) error {
 	for _, p := range s.Policies {
 		if p.Halted {
 			fmt.Fprintf(w, "HALTED  %s: %s\n", p.Name, p.HaltMessage)
+		}
+	}
+	for _, d := range s.DaemonSets {
+		if d.Reverted != nil {
+			fmt.Fprintf(w, "REVERTED  %s/%s: %s\n", d.Namespace, d.Name, d.Reverted.text)
 		}
 	}
 	for _, line := range s.stuck() {
