@@ -145,7 +145,12 @@ func (f *fields) instant(name string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err == nil {
+	switch year := t.UTC().Year(); {
+	case err != nil:
+	case year < window.FirstYear || year > window.LastYear:
+		f.errorf(name, "%q is outside the years %d to %d", s, window.FirstYear, window.LastYear)
+		return time.Time{}, false
+	default:
 		return fixedZone(t), true
 	}
 	if _, err := time.Parse("2006-01-02T15:04:05", s); err == nil {

@@ -127,6 +127,8 @@ func warnCalendar(u upgradeEntry, now time.Time) {
 		switch {
 		case !alone.Open && alone.NextOpen.IsZero():
 			continue
+		case !frozen.Open && frozen.Covered:
+			u.subject.warnf(path, "%s may never open: %s", w.Name, frozen.NothingAhead())
 		case !frozen.Open && frozen.NextOpen.IsZero():
 			u.subject.warnf(path, "%s never opens: freezes cover every opening", w.Name)
 		}

@@ -148,7 +148,7 @@ func (s *simulation) stranded(p PolicyStatus, left []Decision, ended int) string
 	case ended == 0 && s.tooLate[p.Name]:
 		return fmt.Sprintf("a visit takes %s, and no window that long opens", window.FormatDuration(p.Estimate))
 	case runsOut(p.Window):
-		return "no window opens again"
+		return p.Window.NothingAhead()
 	}
 	for _, d := range left {
 		switch d.Reason {

@@ -196,3 +196,13 @@ func throughJSON(t *testing.T, l Ledger) Ledger {
 	}
 	return read
 }
+
+// Who is held by a freeze learns its reason, not only its name.
+func TestFreezeIsNamedWithItsReason(t *testing.T) {
+	set := policySet(t, gateDocuments, "cni", "log", "gpu")
+	set.Upgrades[1].Calendar.Freezes[0].Reason = "CHG-1234"
+	got := Gate(Change{DaemonSet: nameOf("cni"), Kind: TemplateChange}, Rules{Policies: set}, instant(t, "2026-03-10T23:00:00Z"))
+	if got.Reason != Frozen || got.Message != "freeze audit (CHG-1234)" {
+		t.Errorf("got %+v, want the freeze with its reason", got)
+	}
+}

@@ -108,9 +108,9 @@ func shut(w window.State) hold {
 	case w.Doubt != "":
 		return hold{Hold, ClockUntrusted, time.Time{}, w.Doubt}
 	case w.Frozen:
-		return hold{Hold, Frozen, w.NextOpen, "freeze " + w.By}
+		return hold{Hold, Frozen, w.NextOpen, "freeze " + w.FrozenBy()}
 	case w.NextOpen.IsZero():
-		return hold{Hold, WindowShut, time.Time{}, "no window opens again"}
+		return hold{Hold, WindowShut, time.Time{}, w.NothingAhead()}
 	default:
 		return hold{Hold, WindowShut, w.NextOpen, w.By + " opens next"}
 	}

@@ -17,12 +17,20 @@ const (
 	skipped = 16
 )
 
+// upcomingOpening is what is found ahead. The zero value: nothing opens again.
+type upcomingOpening struct {
+	at     time.Time
+	opener *Window // nil when always open
+	// covered: freezes cover the next openings, and it was not looked further.
+	covered bool
+}
+
 // nextOpen is the first instant at or after t at which the calendar is open,
 // and the window that opens it. It goes from opening to opening and past each
 // freeze that covers one.
-func (c Calendar) nextOpen(t time.Time) (time.Time, *Window) {
+func (c Calendar) nextOpen(t time.Time) upcomingOpening {
 	if c.unreadable() != nil {
-		return time.Time{}, nil
+		return upcomingOpening{}
 	}
 	allows, freezes := union{allows: c.Allows}, union{freezes: c.Freezes}
 	for range fewSteps {
@@ -30,23 +38,25 @@ func (c Calendar) nextOpen(t time.Time) (time.Time, *Window) {
 		opener := allow.first
 		if !allow.open && !c.Always {
 			if t, opener = allows.nextAfter(t); opener == nil {
-				return time.Time{}, nil
+				return upcomingOpening{}
 			}
 		}
 		freeze := freezes.openAt(t)
 		if !freeze.open {
-			return t, opener
+			return upcomingOpening{at: t, opener: opener}
 		}
 		t = freeze.end
 	}
-	if t = c.walkToOpen(t); t.IsZero() {
-		return time.Time{}, nil
+	next := c.walkToOpen(t)
+	if !next.at.IsZero() {
+		next.opener = allows.openAt(next.at).first
 	}
-	return t, allows.openAt(t).first
+	return next
 }
 
-// walkToOpen is nextOpen for when freezes cover one opening after the other.
-func (c Calendar) walkToOpen(t time.Time) time.Time {
+// walkToOpen is nextOpen for when freezes cover one opening after the other. It
+// does not look for the opener.
+func (c Calendar) walkToOpen(t time.Time) upcomingOpening {
 	allows, freezes := newWalks(union{allows: c.Allows}), newWalks(union{freezes: c.Freezes})
 	defer allows.stop()
 	defer freezes.stop()
@@ -55,17 +65,17 @@ func (c Calendar) walkToOpen(t time.Time) time.Time {
 		switch {
 		case c.Always, !allowed.IsZero():
 		case next.IsZero():
-			return time.Time{}
+			return upcomingOpening{}
 		default:
 			t = next
 		}
 		frozen, _ := freezes.at(t)
 		if frozen.IsZero() {
-			return t
+			return upcomingOpening{at: t}
 		}
 		t = frozen
 	}
-	return time.Time{}
+	return upcomingOpening{covered: true}
 }
 
 // walks are the runs of several windows, each followed on its own.

@@ -46,10 +46,10 @@ func TestWalkFindsWhatPhasesFind(t *testing.T) {
 			d.calendar.Freezes = append(d.calendar.Freezes, Freeze{Window: f})
 		}
 		want := nextOpenByPhases(d.calendar, d.now)
-		if got := d.calendar.walkToOpen(d.now); !got.Equal(want) {
+		if got := d.calendar.walkToOpen(d.now).at; !got.Equal(want) {
 			t.Fatalf("walk %v, phases %v\n%v", got, want, d.calendar)
 		}
-		if got, _ := d.calendar.nextOpen(d.now); !got.Equal(want) && len(d.calendar.Freezes) > 0 {
+		if got := d.calendar.nextOpen(d.now).at; !got.Equal(want) && len(d.calendar.Freezes) > 0 {
 			t.Fatalf("next open %v, phases %v\n%v", got, want, d.calendar)
 		}
 	})

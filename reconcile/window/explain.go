@@ -26,7 +26,7 @@ func (s State) Explain() string {
 	case s.windows == 0:
 		return "shut: no window covers it"
 	case s.next == nil:
-		return "shut: no window opens again"
+		return "shut: " + s.NothingAhead()
 	}
 	p := printer{now: s.now, loc: s.next.Location()}
 	return fmt.Sprintf("shut: %s opens %s", s.next.Name, p.time(s.NextOpen))
@@ -53,7 +53,7 @@ func (s State) explainOpen() string {
 func (s State) explainFrozen() string {
 	p := printer{now: s.now, loc: s.location()}
 	var b strings.Builder
-	b.WriteString("frozen by " + named(s.freeze.first.Name, s.freeze.first.Event(s.now), s.reasonOf(s.freeze.first)))
+	b.WriteString("frozen by " + s.FrozenBy())
 	switch {
 	case s.freeze.end.IsZero():
 		b.WriteString(" for ever")
@@ -64,9 +64,26 @@ func (s State) explainFrozen() string {
 	case s.next != nil:
 		fmt.Fprintf(&b, "; %s opens %s", s.next.Name, p.time(s.NextOpen))
 	case s.NextOpen.IsZero():
-		b.WriteString("; no window opens again")
+		b.WriteString("; " + s.NothingAhead())
 	}
 	return b.String()
+}
+
+// NothingAhead says why NextOpen is zero.
+func (s State) NothingAhead() string {
+	if s.Covered {
+		return "freezes cover the next openings, as far as they are looked for"
+	}
+	return "no window opens again"
+}
+
+// FrozenBy is the freeze in force with its event and its reason, as far as it
+// has them: "holidays (Christmas Day; CHG-1)". Empty when there is none.
+func (s State) FrozenBy() string {
+	if !s.Frozen {
+		return ""
+	}
+	return named(s.freeze.first.Name, s.freeze.first.Event(s.now), s.reasonOf(s.freeze.first))
 }
 
 // named is a freeze with what is known of it: "holidays (Christmas Day; CHG-1)".

@@ -19,9 +19,6 @@ const (
 	icsTime = "20060102T150405"
 )
 
-// Years that a calendar may name: package time and the rules of zones are sure of them.
-const firstYear, lastYear = 1600, 2400
-
 // stamp is a time as a calendar writes it: what a clock in a zone shows.
 type stamp struct {
 	wall   time.Time
@@ -103,8 +100,8 @@ func (r *icsReader) parse(p *ical.Prop, value string) (stamp, error) {
 	switch {
 	case err != nil, kind == "DATE" && !s.allDay, kind == "DATE-TIME" && s.allDay:
 		return stamp{}, fmt.Errorf("%q is not a time: write 20261225, 20261225T080000 or 20261225T080000Z", clip(value))
-	case wall.Year() < firstYear || wall.Year() > lastYear:
-		return stamp{}, fmt.Errorf("%q is outside the years %d to %d", value, firstYear, lastYear)
+	case wall.Year() < FirstYear || wall.Year() > LastYear:
+		return stamp{}, fmt.Errorf("%q is outside the years %d to %d", value, FirstYear, LastYear)
 	}
 	s.wall = wall
 	if zone := p.Params.Get(ical.ParamTimezoneID); zone != "" && !s.allDay && !inUTC {

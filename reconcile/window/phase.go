@@ -65,7 +65,7 @@ func (r *recurring) scan(from, t time.Time) (p phase, sure bool) {
 	known := from.Add(r.duration) // from here on every opening that matters is seen
 	var start, end, next time.Time
 	for s := range r.starts(from) {
-		holds := t.Before(end) // the run so far holds t; end is zero before the first
+		holds := !end.IsZero() && t.Before(end) // the run so far holds t
 		if holds && start.Before(known) && s.After(t) {
 			break
 		}
@@ -79,7 +79,7 @@ func (r *recurring) scan(from, t time.Time) (p phase, sure bool) {
 		}
 		start, end = s, s.Add(r.duration)
 	}
-	if t.Before(end) {
+	if !end.IsZero() && t.Before(end) {
 		return phase{open: true, from: start, end: end, next: next}, !start.Before(known)
 	}
 	if end.After(known) {

@@ -37,7 +37,7 @@ func (g generator) happening(near time.Time) happening {
 		h.minutes = 1
 	}
 	h.except = h.yearly && h.since > 0 && g.IntN(3) == 0
-	if h.yearly && (h.start.Month() == time.February || h.start.Year()-h.since < firstYear) {
+	if h.yearly && (h.start.Month() == time.February || h.start.Year()-h.since < FirstYear) {
 		h.yearly, h.except = false, false // the oracle does not know leap days
 	}
 	return h

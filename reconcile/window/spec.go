@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// Years of the instants and dates that may be written: package time and the
+// rules of zones are sure of them, and what follows from them has four digits.
+const FirstYear, LastYear = 1600, 2400
+
 // RecurringSpec is a recurring window as people write it. Every field is required.
 type RecurringSpec struct {
 	Name string

@@ -22,8 +22,11 @@ type State struct {
 	// closes it.
 	Close time.Time
 	// NextOpen is the next opening after now, or after Close when open. Zero
-	// when none comes within five years, or freezes cover the next 256.
+	// when none comes within five years, or when Covered.
 	NextOpen time.Time
+	// Covered: up to 256 times in a row a freeze covers what would be the next
+	// opening, and NextOpen is not looked for any further.
+	Covered bool
 	// ValidUntil is when Open or Frozen changes. Zero is never.
 	ValidUntil time.Time
 	// By is what decides: the window that opened first when open, the freeze
@@ -45,7 +48,7 @@ type State struct {
 
 // Equal reports whether both states say the same.
 func (s State) Equal(o State) bool {
-	return s.Open == o.Open && s.Frozen == o.Frozen && s.By == o.By && s.Doubt == o.Doubt &&
+	return s.Open == o.Open && s.Frozen == o.Frozen && s.Covered == o.Covered && s.By == o.By && s.Doubt == o.Doubt &&
 		s.Opened.Equal(o.Opened) && s.Close.Equal(o.Close) &&
 		s.NextOpen.Equal(o.NextOpen) && s.ValidUntil.Equal(o.ValidUntil)
 }
@@ -69,7 +72,8 @@ func (c Calendar) state(now time.Time) State {
 		s.ValidUntil = earlier(allow.next, freeze.next)
 	}
 	if !s.Open || !s.Close.IsZero() {
-		s.NextOpen, s.next = c.nextOpen(after)
+		next := c.nextOpen(after)
+		s.NextOpen, s.next, s.Covered = next.at, next.opener, next.covered
 	}
 	if !s.Open && !s.Frozen {
 		s.By = nameOf(s.next)

@@ -276,3 +276,36 @@ func TestStartsAreInOrderAcrossAGap(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A clock that shows a year before the first, which is the zero time, opens nothing.
+func TestBeforeYearOneIsShut(t *testing.T) {
+	w := build(t, "nights", "Europe/Berlin", "0 22 * * 1-5", "6h")
+	for _, now := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-40, 3, 1, 12, 0, 0, 0, time.UTC), {}} {
+		if s := (Calendar{Allows: []Window{w}}).At(now).Any(); s.Open && s.Close.Sub(s.Opened) != 6*time.Hour {
+			t.Errorf("at %s: %s", now, s.Explain())
+		}
+	}
+}
+
+func TestExplainSaysHowFarItLooked(t *testing.T) {
+	nights := build(t, "nights", "UTC", "0 22 * * *", "2h")
+	covers := Freeze{Window: build(t, "evenings", "UTC", "0 21 * * *", "4h")}
+	over, err := OneOff("move", at(t, "2026-01-03T22:00:00Z"), at(t, "2026-01-04T04:00:00Z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		calendar Calendar
+		covered  bool
+		want     string
+	}{
+		"every opening is covered": {Calendar{Allows: []Window{nights}, Freezes: []Freeze{covers}}, true, "shut: freezes cover the next openings, as far as they are looked for"},
+		"nothing opens again":      {Calendar{Allows: []Window{over}}, false, "shut: no window opens again"},
+	}
+	for name, test := range tests {
+		s := test.calendar.At(at(t, "2026-02-01T12:00:00Z")).Any()
+		if got := s.Explain(); got != test.want || s.Covered != test.covered {
+			t.Errorf("%s: %q, covered %t", name, got, s.Covered)
+		}
+	}
+}

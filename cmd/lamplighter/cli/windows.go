@@ -10,6 +10,7 @@ import (
 
 	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/window"
 )
 
 // windowsFlags are what people ask of windows.
@@ -109,7 +110,11 @@ func (f windowsFlags) answer(g *globals, set policy.Set, q question) error {
 // another instant on every machine.
 func parseInstant(flag, s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
-	if err == nil {
+	switch year := t.UTC().Year(); {
+	case err != nil:
+	case year < window.FirstYear || year > window.LastYear:
+		return time.Time{}, fmt.Errorf("%s %q: is outside the years %d to %d", flag, s, window.FirstYear, window.LastYear)
+	default:
 		return t, nil
 	}
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
