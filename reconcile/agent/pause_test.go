@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,11 @@ func TestServerThatAsksForRestGetsIt(t *testing.T) {
 // limited is a source whose server wants to be left alone after each question.
 type limited struct {
 	err   error
-	asked int
+	asked atomic.Int64
 }
 
 func (l *limited) Fetch(context.Context) (gitsource.Commit, error) {
-	l.asked++
+	l.asked.Add(1)
 	return gitsource.Commit{}, l.err
 }
 
@@ -75,12 +76,12 @@ func TestPushDoesNotEndTheRestOfAServer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); p.run(ctx, make(chan update, 1)) }()
-		asked := func(after time.Duration, want int) {
+		asked := func(after time.Duration, want int64) {
 			t.Helper()
 			<-time.After(after)
 			synctest.Wait()
-			if s.asked != want {
-				t.Errorf("asked %d times, want %d", s.asked, want)
+			if got := s.asked.Load(); got != want {
+				t.Errorf("asked %d times, want %d", got, want)
 			}
 		}
 		asked(10*time.Minute-time.Second, 1)
