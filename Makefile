@@ -27,7 +27,7 @@ GO_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.go'))
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 .PHONY: build
 build: bin/lamplighter ## Build bin/lamplighter, the agent and the command line
@@ -88,6 +88,10 @@ fmt: ## Format all Go files
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-rollout
+bench-rollout: sandbox ## Time a rollout over 500 nodes against Kubernetes' own RollingUpdate (minutes)
+	go test ./internal/e2e -run '^$$' -bench '^BenchmarkRollout$$' -benchtime 1x -timeout 30m -v
 
 .PHONY: clean
 clean: ## Delete what was built

@@ -29,7 +29,7 @@ type running struct {
 }
 
 // start starts an agent that stops with the test, if not before.
-func (w *world) start(t *testing.T, change ...func(*agent.Config)) *running {
+func (w *world) start(t testing.TB, change ...func(*agent.Config)) *running {
 	t.Helper()
 	r := &running{log: &log{}, done: make(chan struct{})}
 	cfg := agent.Config{
@@ -63,7 +63,7 @@ func (w *world) start(t *testing.T, change ...func(*agent.Config)) *running {
 }
 
 // stop ends the agent as a signal does, and waits until it has ended well.
-func (r *running) stop(t *testing.T) {
+func (r *running) stop(t testing.TB) {
 	t.Helper()
 	r.end()
 	select {

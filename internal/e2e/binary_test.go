@@ -27,7 +27,7 @@ type binary struct {
 	err  error
 }
 
-func (b *binary) path(t *testing.T) string {
+func (b *binary) path(t testing.TB) string {
 	t.Helper()
 	b.once.Do(func() {
 		if b.dir, b.err = os.MkdirTemp("", "lamplighter-e2e-"); b.err != nil {
@@ -51,7 +51,7 @@ func (b *binary) remove() {
 }
 
 // command is a command line of the binary for the instance.
-func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
+func (w *world) command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program.path(t), append(args, "--namespace", w.instance.Namespace, "--name", w.instance.Name)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig)
@@ -60,7 +60,7 @@ func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 
 // status is what `lamplighter status` says. That something has failed is an
 // answer too.
-func (w *world) status(t *testing.T) (show.Status, error) {
+func (w *world) status(t testing.TB) (show.Status, error) {
 	t.Helper()
 	var stderr strings.Builder
 	cmd := w.command(t, "status", "-o", "json")
@@ -82,7 +82,7 @@ type child struct {
 
 // spawn starts the binary's agent. It is killed with the test, if it has not
 // ended before.
-func (w *world) spawn(t *testing.T, args ...string) *child {
+func (w *world) spawn(t testing.TB, args ...string) *child {
 	t.Helper()
 	cmd := w.command(t, append([]string{"agent", "--git", w.repo.URL(), "--interval", "1s"}, args...)...)
 	c := &child{log: &log{}, cmd: cmd, done: make(chan struct{})}
@@ -104,14 +104,14 @@ func (w *world) spawn(t *testing.T, args ...string) *child {
 }
 
 // kill ends the process without its knowing.
-func (c *child) kill(t *testing.T) {
+func (c *child) kill(t testing.TB) {
 	t.Helper()
 	c.signal(t, syscall.SIGKILL)
 }
 
 // signal sends a signal, waits for the end of the process, and returns its exit
 // code, -1 if the signal ended it.
-func (c *child) signal(t *testing.T, s syscall.Signal) int {
+func (c *child) signal(t testing.TB, s syscall.Signal) int {
 	t.Helper()
 	if err := c.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)

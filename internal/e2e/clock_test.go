@@ -42,7 +42,7 @@ func TestWindowsStayShutWhileTheClockIsWrong(t *testing.T) {
 	w.inForce(t, hash)
 	w.says(t, "a", "2") // what disturbs no pod goes on
 	w.polled(t, 2)
-	if now := w.daemonSetNow(t); now.Generation != before.Generation {
+	if now := w.daemonSetNow(t, "agent"); now.Generation != before.Generation {
 		t.Error("the template was applied by a clock that is wrong")
 	}
 	if s, err := w.status(t); err != nil || !s.Bad() || !strings.Contains(s.Clock.Problem, "1m0s behind") || s.Clock.TimeZones == "" {
@@ -143,7 +143,7 @@ func TestCommandsDoubtTheClockOfTheirMachine(t *testing.T) {
 	if out := apply("2"); !strings.Contains(out, string(rollout.ClockUntrusted)) {
 		t.Errorf("apply does not say that the clock is doubted:\n%s", out)
 	}
-	if got := w.daemonSetNow(t).Spec.Template.Annotations[versionKey]; got != "1" {
+	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "1" {
 		t.Errorf("version %s was applied by a clock that is wrong", got)
 	}
 	out, err := w.command(t, "proceed", "agents", "--for", "1h", "--reason", "CVE-1", "--kubeconfig", kubeconfig).CombinedOutput()
@@ -155,7 +155,7 @@ func TestCommandsDoubtTheClockOfTheirMachine(t *testing.T) {
 	}
 	proxy.SetAhead(0)
 	apply("2")
-	if got := w.daemonSetNow(t).Spec.Template.Annotations[versionKey]; got != "2" {
+	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "2" {
 		t.Errorf("version %s is applied once the clock is right, want 2", got)
 	}
 }

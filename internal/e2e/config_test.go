@@ -65,7 +65,7 @@ func TestGeneratedConfigStaysWhileAPodMountsIt(t *testing.T) {
 // mounted is the name of the ConfigMap that the live template mounts.
 func mounted(t *testing.T, w *world) string {
 	t.Helper()
-	return w.daemonSetNow(t).Spec.Template.Spec.Volumes[0].ConfigMap.Name
+	return w.daemonSetNow(t, "agent").Spec.Template.Spec.Volumes[0].ConfigMap.Name
 }
 
 func uses(p *corev1.Pod, configMap string) bool {

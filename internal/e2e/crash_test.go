@@ -67,7 +67,7 @@ func TestKilledAgentsLoseAndRepeatNothing(t *testing.T) {
 
 	w.onceEach(t)
 	w.withinBudget(t, 1)
-	if d := w.daemonSetNow(t); d.Generation != 2 {
+	if d := w.daemonSetNow(t, "agent"); d.Generation != 2 {
 		t.Errorf("generation: got %d, want 2: one template after another", d.Generation)
 	}
 	if got := visited(w.stateNow(t).Ledger); len(got) != nodes {

@@ -40,7 +40,7 @@ func TestDeletedDaemonSetWaitsForItsLastWindow(t *testing.T) {
 		t.Errorf("note: got %+v, want a hold until %s", note, shut.from)
 	}
 	w.polled(t, 2)
-	if got := text(t, w.daemonSetNow(t)); got != before {
+	if got := text(t, w.daemonSetNow(t, "agent")); got != before {
 		t.Errorf("the DaemonSet changed while its window was shut:\n%s\nbefore:\n%s", got, before)
 	}
 

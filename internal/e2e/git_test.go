@@ -67,7 +67,7 @@ func TestBadCommitChangesNothing(t *testing.T) {
 		if lines := agent.log.lines(hash[:7]); len(lines) != 1 || !strings.Contains(lines[0], "newest commit is not in force") || !strings.Contains(lines[0], bad.says) {
 			t.Errorf("%s: want one line in the log that says what is wrong, got %q", bad.name, lines)
 		}
-		if got := text(t, w.daemonSetNow(t)); got != before {
+		if got := text(t, w.daemonSetNow(t, "agent")); got != before {
 			t.Errorf("%s: the DaemonSet changed:\n%s\nbefore:\n%s", bad.name, got, before)
 		}
 		if got := w.configMap(t, "a"); got.ResourceVersion != a.ResourceVersion {

@@ -63,7 +63,7 @@ func listening(cfg *agent.Config) { cfg.Listen = "127.0.0.1:0" }
 var serving = regexp.MustCompile(`msg=serving address=(\S+)`)
 
 // get asks the agent that writes a log.
-func get(t *testing.T, l *log, path string) (string, error) {
+func get(t testing.TB, l *log, path string) (string, error) {
 	t.Helper()
 	address := serving.FindStringSubmatch(l.String())
 	if address == nil {

@@ -35,6 +35,11 @@ spec:
 `, version, tag)
 }
 
+// logger is the DaemonSet agent with another name.
+func logger(version, tag string) string {
+	return strings.ReplaceAll(daemonSet(version, tag), "agent", "logger")
+}
+
 // configMounted is the DaemonSet agent with the ConfigMap config mounted.
 func configMounted(version, tag string) string {
 	return daemonSet(version, tag) + `        volumeMounts: [{name: config, mountPath: /etc/agent}]
@@ -53,6 +58,7 @@ type rules struct {
 	maxUnavailable string
 	maxFailures    int
 	readyTimeout   time.Duration
+	logger         bool   // the policy is for the DaemonSet logger too, after agent
 	fields         string // of the policy's spec, as YAML lines that are indented by two
 	more           string // YAML documents, such as windows
 }
@@ -67,18 +73,22 @@ func (r rules) yaml(w *world) string {
 	if r.readyTimeout == 0 {
 		r.readyTimeout = time.Minute
 	}
+	daemonSets := fmt.Sprintf("{namespace: %s, name: agent}", w.namespace)
+	if r.logger {
+		daemonSets += fmt.Sprintf(", {namespace: %s, name: logger}", w.namespace)
+	}
 	return fmt.Sprintf(`apiVersion: lamplighter.dev/v1alpha1
 kind: UpgradePolicy
 metadata: {name: agents}
 spec:
-  daemonSets: [{namespace: %s, name: agent}]
+  daemonSets: [%s]
   windows: [%s]
   maxUnavailable: %s
   maxFailures: %d
   minReadySeconds: 0
   readyTimeout: %s
   visitDuration: 1s
-%s%s`, w.namespace, r.windows, r.maxUnavailable, r.maxFailures, r.readyTimeout, r.fields, r.more)
+%s%s`, daemonSets, r.windows, r.maxUnavailable, r.maxFailures, r.readyTimeout, r.fields, r.more)
 }
 
 // A span is one opening, half-open. Its ends are whole seconds, as are the

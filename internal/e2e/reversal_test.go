@@ -35,7 +35,7 @@ func TestBrokenImageIsRevertedWhereItWas(t *testing.T) {
 	w.commit(t, "version 1", w.reverting("1", "v1"))
 	w.settled(t, "1")
 	w.allSettled(t)
-	mounted := w.daemonSetNow(t).Spec.Template.Spec.Volumes[0].ConfigMap.Name
+	mounted := w.daemonSetNow(t, "agent").Spec.Template.Spec.Volumes[0].ConfigMap.Name
 
 	bad := w.commit(t, "a bad build", w.reverting("2", "crash"))
 	note := w.noteOn(t, "DaemonSet/"+w.namespace+"/agent", inventory.Reverted)
@@ -58,7 +58,7 @@ func TestBrokenImageIsRevertedWhereItWas(t *testing.T) {
 	agent.stop(t)
 	agent = w.start(t)
 	w.polled(t, 3)
-	if got := w.daemonSetNow(t).Spec.Template.Annotations[versionKey]; got != "1" || len(w.orders(t)) != 2 {
+	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "1" || len(w.orders(t)) != 2 {
 		t.Errorf("the template is of version %s after %d deletions, want 1 after 2", got, len(w.orders(t)))
 	}
 	if _, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), mounted, metav1.GetOptions{}); err != nil {

@@ -32,7 +32,7 @@ func TestTemplateWaitsForItsWindow(t *testing.T) {
 	}
 	w.inForce(t, hash)
 	w.polled(t, 2)
-	if got, want := text(t, w.daemonSetNow(t)), text(t, before); got != want {
+	if got, want := text(t, w.daemonSetNow(t, "agent")), text(t, before); got != want {
 		t.Errorf("the live DaemonSet changed while the window was shut:\n%s\nbefore:\n%s", got, want)
 	}
 
@@ -44,7 +44,7 @@ func TestTemplateWaitsForItsWindow(t *testing.T) {
 	if early := outside(w.orders(t), open); len(early) > 0 {
 		t.Errorf("pods were deleted outside %s: %v", open, early)
 	}
-	if at := applied(t, w.daemonSetNow(t)); !open.has(at) {
+	if at := applied(t, w.daemonSetNow(t, "agent")); !open.has(at) {
 		t.Errorf("the template was applied at %s, outside %s", at, open)
 	}
 	w.onceEach(t)

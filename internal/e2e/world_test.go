@@ -32,7 +32,7 @@ type world struct {
 	pods      *testkit.PodRecord
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{Cluster: testkit.Sandbox(t), git: testkit.StartGit(t, testkit.GitOptions{})}
 	w.namespace = w.Namespace(t)
@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // commit writes files into the fleet repository, on top of what is there.
-func (w *world) commit(t *testing.T, message string, files map[string]string) string {
+func (w *world) commit(t testing.TB, message string, files map[string]string) string {
 	t.Helper()
 	return w.repo.Commit(t, "main", message, files)
 }
@@ -62,7 +62,7 @@ func (w *world) state(ctx context.Context) (reconcile.State, error) {
 	return agent.NewStore(w.Client, w.instance).Load(ctx)
 }
 
-func (w *world) stateNow(t *testing.T) reconcile.State {
+func (w *world) stateNow(t testing.TB) reconcile.State {
 	t.Helper()
 	state, err := w.state(t.Context())
 	if err != nil {
@@ -72,7 +72,7 @@ func (w *world) stateNow(t *testing.T) reconcile.State {
 }
 
 // inForce waits until a commit is the one in force, and nothing is wrong.
-func (w *world) inForce(t *testing.T, hash string) {
+func (w *world) inForce(t testing.TB, hash string) {
 	t.Helper()
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		state, err := w.state(ctx)
@@ -87,7 +87,7 @@ func (w *world) inForce(t *testing.T, hash string) {
 }
 
 // noteOn waits until the record holds a note on an object for a reason.
-func (w *world) noteOn(t *testing.T, object string, reason inventory.Reason) reconcile.ObjectNote {
+func (w *world) noteOn(t testing.TB, object string, reason inventory.Reason) reconcile.ObjectNote {
 	t.Helper()
 	var found reconcile.ObjectNote
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
@@ -108,7 +108,7 @@ func (w *world) noteOn(t *testing.T, object string, reason inventory.Reason) rec
 
 // settled waits until every node has a Ready pod of a version, and the ledger
 // says that nothing is under way.
-func (w *world) settled(t *testing.T, version string) {
+func (w *world) settled(t testing.TB, version string) {
 	t.Helper()
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		pods, err := w.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=agent"})
@@ -151,9 +151,9 @@ func isReady(p corev1.Pod) bool {
 	})
 }
 
-func (w *world) daemonSetNow(t *testing.T) *appsv1.DaemonSet {
+func (w *world) daemonSetNow(t testing.TB, name string) *appsv1.DaemonSet {
 	t.Helper()
-	d, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(t.Context(), "agent", metav1.GetOptions{})
+	d, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func (w *world) daemonSetNow(t *testing.T) *appsv1.DaemonSet {
 
 // rested waits until the DaemonSet's controller has written all it has to say,
 // and returns the DaemonSet.
-func (w *world) rested(t *testing.T) *appsv1.DaemonSet {
+func (w *world) rested(t testing.TB) *appsv1.DaemonSet {
 	t.Helper()
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		d, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(ctx, "agent", metav1.GetOptions{})
@@ -175,11 +175,11 @@ func (w *world) rested(t *testing.T) *appsv1.DaemonSet {
 		}
 		return nil
 	})
-	return w.daemonSetNow(t)
+	return w.daemonSetNow(t, "agent")
 }
 
 // polled waits until the agent has asked the remote n more times.
-func (w *world) polled(t *testing.T, n int) {
+func (w *world) polled(t testing.TB, n int) {
 	t.Helper()
 	before := w.git.Requests().Refs
 	testkit.Eventually(t, patience, func(context.Context) error {

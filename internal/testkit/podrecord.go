@@ -177,42 +177,46 @@ func (r *PodRecord) DeletionsByNode(t testing.TB) map[string][]Deletion {
 	return byNode
 }
 
-// WorstOutage finds the most nodes of the DaemonSet that were without a Ready
-// pod at once. A node counts from its first Ready pod on; a pod on its way
+// WorstOutage finds the most nodes that were without a Ready pod of one of the
+// DaemonSets at once. A node counts from its first Ready pod on; a pod on its way
 // out is not Ready.
-func (r *PodRecord) WorstOutage(t testing.TB, daemonSet string) Outage {
+func (r *PodRecord) WorstOutage(t testing.TB, daemonSets ...string) Outage {
 	t.Helper()
 	var worst Outage
-	readyByNode := map[string]map[types.UID]bool{} // nodes that had a Ready pod, and their Ready pods now
+	readyByPlace := map[place]map[types.UID]bool{} // places that had a Ready pod, and their Ready pods now
 	for _, e := range r.Events(t) {
-		if owner := metav1.GetControllerOf(e.Pod); owner == nil || owner.Kind != "DaemonSet" || owner.Name != daemonSet {
+		if owner := metav1.GetControllerOf(e.Pod); owner == nil || owner.Kind != "DaemonSet" || !slices.Contains(daemonSets, owner.Name) {
 			continue
 		}
-		pods, known := readyByNode[e.Pod.Spec.NodeName]
+		at := place{e.Pod.Spec.NodeName, metav1.GetControllerOf(e.Pod).Name}
+		pods, known := readyByPlace[at]
 		switch {
 		case e.Type == watch.Deleted || !ready(e.Pod):
 			delete(pods, e.Pod.UID)
 		case known:
 			pods[e.Pod.UID] = true
 		default:
-			readyByNode[e.Pod.Spec.NodeName] = map[types.UID]bool{e.Pod.UID: true}
+			readyByPlace[at] = map[types.UID]bool{e.Pod.UID: true}
 		}
-		if down := without(readyByNode); len(down) > len(worst.Nodes) {
+		if down := without(readyByPlace); len(down) > len(worst.Nodes) {
 			worst = Outage{At: e.At, Nodes: down}
 		}
 	}
 	return worst
 }
 
-func without(readyByNode map[string]map[types.UID]bool) []string {
+// place is where a DaemonSet has one pod.
+type place struct{ node, daemonSet string }
+
+func without(readyByPlace map[place]map[types.UID]bool) []string {
 	var down []string
-	for node, pods := range readyByNode {
+	for at, pods := range readyByPlace {
 		if len(pods) == 0 {
-			down = append(down, node)
+			down = append(down, at.node)
 		}
 	}
 	slices.Sort(down)
-	return down
+	return slices.Compact(down)
 }
 
 func ready(p *corev1.Pod) bool {

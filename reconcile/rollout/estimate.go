@@ -20,12 +20,14 @@ const (
 
 // estimate is how long a visit of the policy takes: what 95 of 100 measured
 // ones took at most, or visitDuration until enough have been measured. Visits
-// that failed say nothing about the others.
+// that failed say nothing about the others, nor do those in which something was
+// stuck: with them no window might be long enough, and none would be measured
+// that shows otherwise.
 func estimate(p policy.UpgradePolicy, finished []Visit) time.Duration {
 	var took []time.Duration
 	for i := range finished {
 		if v := &finished[i]; v.Policy == p.Name && v.Outcome == Settled {
-			if d := v.Took(); d > 0 {
+			if d := v.Took(); d > 0 && !v.wasStuck(p) {
 				took = append(took, d)
 			}
 		}
@@ -35,6 +37,14 @@ func estimate(p policy.UpgradePolicy, finished []Visit) time.Duration {
 	}
 	slices.Sort(took)
 	return took[(len(took)*95+99)/100-1]
+}
+
+// wasStuck says that a pod was waited for longer than it may take one to go and
+// the next one to settle.
+func (v *Visit) wasStuck(p policy.UpgradePolicy) bool {
+	return slices.ContainsFunc(v.Steps, func(s Step) bool {
+		return s.Settled.Sub(s.Evicted) > time.Duration(s.GraceSeconds)*time.Second+p.TerminationTimeout+p.ReadyTimeout
+	})
 }
 
 // trim keeps the newest finished visits.

@@ -81,8 +81,8 @@ func (f *fleet) downSince(s Step, node string, a *alarm) bool {
 		return false
 	}
 	i, d := f.byNode[node], f.sets[set]
-	if !d.placer.On(f.nodes[i]).ShouldRun {
-		return false
+	if p := d.placer.On(f.nodes[i]); !p.ShouldContinue || (!p.ShouldRun && f.nodes[i].Ready) {
+		return false // the taint of a node that is not Ready goes with it
 	}
 	var limits health.Limits
 	for _, p := range f.podsOf(i, set, nil) {

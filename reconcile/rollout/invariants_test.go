@@ -175,7 +175,7 @@ func (c *check) slots(t reporter, p Plan) {
 		}
 		evictedBy[d.Node] = d.Policy
 		for _, v := range c.obs.Ledger.Visits {
-			if v.Node == d.Node && v.Policy != d.Policy && slices.ContainsFunc(p.Ledger.Visits, func(o Visit) bool {
+			if c.policies[v.Policy].Name != "" && v.Node == d.Node && v.Policy != d.Policy && slices.ContainsFunc(p.Ledger.Visits, func(o Visit) bool {
 				return o.Policy == v.Policy && o.Node == v.Node && o.Started.Before(c.now) &&
 					c.visits[visitKey{d.Policy, d.Node}].Node == ""
 			}) {

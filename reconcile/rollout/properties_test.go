@@ -30,6 +30,16 @@ func timeless(p Plan, now, later time.Time) Plan {
 			*t = time.Time{}
 		}
 	}
+	p.Decisions = slices.Clone(p.Decisions)
+	for i := range p.Decisions { // what runs from now ends later
+		d := &p.Decisions[i]
+		if slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool {
+			return v.Policy == d.Policy && v.Node == d.Node &&
+				slices.ContainsFunc(v.Steps, func(s Step) bool { return s.Evicted.Equal(now) || s.Evicted.Equal(later) })
+		}) {
+			d.Until = time.Time{}
+		}
+	}
 	for _, visits := range [][]Visit{p.Ledger.Visits, p.Ledger.Finished} {
 		for i := range visits {
 			zero(&visits[i].Started)

@@ -81,7 +81,7 @@ func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.
 		return false
 	}
 	untouched := v.Pod != nil && v.Pod.UID == step.Pod && !v.Pod.Deleting
-	left := untouched && !p.ShouldRun // it must not be evicted any more
+	left := untouched && !p.ShouldRun && s.node.Ready // it must not be evicted any more
 	switch {
 	case !step.Settled.IsZero():
 		s.begun = true

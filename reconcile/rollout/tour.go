@@ -132,6 +132,7 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 			continue
 		}
 		ours = true
+		step.renew(d, t.buffer, t.now)
 		verdict := health.Classify(health.Situation{
 			Node: node, DaemonSet: d.DaemonSet, Placement: placement, Pods: t.buffer, Visit: step.visit(), Limits: t.limits,
 		}, t.now)

@@ -86,7 +86,7 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 	v.Finished, v.Outcome = now, outcome
 	for i := range v.Steps {
 		s := &v.Steps[i]
-		s.Pod, s.GraceSeconds, s.Replaced = "", 0, time.Time{} // of no use to history
+		s.Pod, s.Replaced = "", time.Time{} // of no use to history
 	}
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
@@ -140,11 +140,27 @@ func (b *book) owners(policies []policy.UpgradePolicy) map[string]*Visit {
 	return owners
 }
 
+// renew lets a step wait anew for a pod when the DaemonSet has another revision:
+// that the one before brought none, or took the node down, says nothing of it.
+func (s *Step) renew(d *daemonSet, pods []*health.Pod, now time.Time) {
+	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || s.To == d.Revision {
+		return
+	}
+	if !slices.ContainsFunc(pods, func(p *health.Pod) bool { return !p.Deleting }) {
+		s.To, s.Evicted, s.Replaced = d.Revision, now, time.Time{}
+	}
+}
+
 // follow writes into a step what has become of it. When the template changes
 // between an eviction and its new pod, that pod is of a later revision than the
 // one the visit was for: it is what came of the visit all the same.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
+		return
+	}
+	if v.Pod.UID == s.Pod && s.doubtful(t.now) {
+		// Perhaps it is gone, and our view of the revision is as old as that of the pod.
+		t.alarm.at(s.Evicted.Add(doubt))
 		return
 	}
 	if s.To != d.Revision {

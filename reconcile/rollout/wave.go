@@ -187,7 +187,7 @@ func (t *tour) progress() {
 		r := t.book.settled(key, w, revisions)
 		w.since = r.Settled
 		w.soaked = r.Soaked && !t.now.Before(r.Settled.Add(w.Soak))
-		w.weigh(t.now, proven)
+		w.weigh(t.now, proven, t.doubt)
 		t.alarm.at(w.until)
 		proven = proven || w.settled > 0 || w.soaked
 		if startsAnew := w.failed > 0 || w.toVisit > 0; startsAnew && trusted && !w.soaked {
@@ -202,8 +202,8 @@ func (t *tour) progress() {
 }
 
 // weigh finds the state of a wave from its nodes. Proven says that a node of an
-// earlier wave has settled.
-func (w *wave) weigh(now time.Time, proven bool) {
+// earlier wave has settled; doubt says why the clock is not to be trusted.
+func (w *wave) weigh(now time.Time, proven bool, doubt string) {
 	switch {
 	case w.toVisit > 0:
 		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes are yet to settle", w.nodes-w.settled-w.blocked, w.nodes)
@@ -218,13 +218,14 @@ func (w *wave) weigh(now time.Time, proven bool) {
 	case w.settled == 0:
 		w.state, w.message = WaveBlocked, fmt.Sprintf("none of its %d nodes has settled, and all wait for somebody", w.nodes)
 	default:
-		w.soakFrom(w.since, now)
+		w.soakFrom(w.since, now, doubt)
 	}
 }
 
 // soakFrom says whether a settled wave has been watched for long enough. If it is
-// not on record when it settled, that is when its youngest pod had.
-func (w *wave) soakFrom(since, now time.Time) {
+// not on record when it settled, that is when its youngest pod had. By a clock that
+// is not to be trusted no soak ends.
+func (w *wave) soakFrom(since, now time.Time, doubt string) {
 	if since.IsZero() {
 		since = w.settledAt
 	}
@@ -232,6 +233,9 @@ func (w *wave) soakFrom(since, now time.Time) {
 	if until := since.Add(w.Soak); now.Before(until) {
 		w.state, w.until, w.soaked = WaveSoaking, until, false
 		w.message = fmt.Sprintf("settled since %s", since.UTC().Format(time.RFC3339))
+	} else if doubt != "" && w.Soak > 0 {
+		w.state, w.soaked = WaveSoaking, false
+		w.message = fmt.Sprintf("settled since %s, and the clock is not to be trusted: %s", since.UTC().Format(time.RFC3339), doubt)
 	}
 }
 

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/inventory"
+)
+
+const (
+	benchNodes  = 500
+	benchRounds = 5
+	// benchPatience bounds one rollout.
+	benchPatience = 5 * time.Minute
+)
+
+// BenchmarkRollout compares a rollout over 500 nodes at 10 % with what the
+// DaemonSet controller's own RollingUpdate takes for the same template on the
+// same nodes. Both are timed from the change of the DaemonSet to the status that
+// says that all its pods are new and available. They run in turn; the metrics are
+// medians over the rounds.
+func BenchmarkRollout(b *testing.B) {
+	for b.Loop() {
+		ours, theirs := newWorld(b), newWorld(b)
+		agent := ours.spawn(b, "--listen", "127.0.0.1:0")
+		place := ours.crowd(b, benchNodes, 0)
+		commit := func(version string) {
+			ours.commit(b, "version "+version, ours.fleet(map[string]string{
+				"agent.yaml": daemonSet(version, "slow-500ms") + place,
+				"rules.yaml": rules{maxUnavailable: "10%"}.yaml(ours),
+			}))
+		}
+		apply := func(version string) {
+			rolling := strings.Replace(daemonSet(version, "slow-500ms"), "{type: OnDelete}", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 10%}}", 1)
+			_, err := theirs.Client.AppsV1().DaemonSets(theirs.namespace).Patch(b.Context(), "agent", types.ApplyPatchType,
+				[]byte(rolling+place), metav1.PatchOptions{FieldManager: "bench"})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		ours.rollout(b, func() { commit("1") })
+		theirs.rollout(b, func() { apply("1") })
+		var visits, rolling, ratios []float64
+		for round := range benchRounds {
+			version := strconv.Itoa(round + 2)
+			a := ours.rollout(b, func() { commit(version) }).Seconds()
+			z := theirs.rollout(b, func() { apply(version) }).Seconds()
+			b.Logf("round %d: visits %.1fs, RollingUpdate %.1fs, ratio %.2f", round+1, a, z, a/z)
+			visits, rolling, ratios = append(visits, a), append(rolling, z), append(ratios, a/z)
+		}
+		b.ReportMetric(median(visits), "s")
+		b.ReportMetric(median(rolling), "rolling-s")
+		b.ReportMetric(median(ratios), "ratio")
+		b.ReportMetric(agent.resident(b), "agent-MB")
+	}
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// rollout is how long a change of the DaemonSet agent takes from the moment it
+// is seen in the API server.
+func (w *world) rollout(b testing.TB, change func()) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), benchPatience)
+	defer cancel()
+	api := w.Client.AppsV1().DaemonSets(w.namespace)
+	list, err := api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	watching, err := api.Watch(ctx, metav1.ListOptions{
+		ResourceVersion: list.ResourceVersion,
+		FieldSelector:   fields.OneTermEqualSelector(metav1.ObjectNameField, "agent").String(),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer watching.Stop()
+	before := int64(0)
+	for _, d := range list.Items {
+		before = d.Generation
+	}
+	change()
+	var start time.Time
+	for e := range watching.ResultChan() {
+		d, ok := e.Object.(*appsv1.DaemonSet)
+		if !ok || d.Generation == before {
+			continue
+		}
+		if start.IsZero() {
+			start = time.Now()
+		}
+		if s := d.Status; s.ObservedGeneration == d.Generation && s.UpdatedNumberScheduled == benchNodes && s.NumberAvailable == benchNodes {
+			return time.Since(start)
+		}
+	}
+	b.Fatalf("%s: not rolled out within %s", inventory.FieldManager, benchPatience)
+	return 0
+}
+
+var residentMemory = regexp.MustCompile(`(?m)^process_resident_memory_bytes (\S+)`)
+
+// resident is the memory that an agent's process takes, in MB.
+func (c *child) resident(b testing.TB) float64 {
+	b.Helper()
+	metrics, err := get(b, c.log, "/metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	found := residentMemory.FindStringSubmatch(metrics)
+	if found == nil {
+		b.Fatal("/metrics does not say how much memory the process takes")
+	}
+	bytes, err := strconv.ParseFloat(found[1], 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return bytes / 1e6
+}

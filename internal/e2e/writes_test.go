@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/reconcile/agent"
+)
+
+// smallFleet is how many nodes are in zone-a.
+const smallFleet = nodes / 3
+
+// inZoneA goes to the end of a DaemonSet.
+const inZoneA = "      nodeSelector: {topology.kubernetes.io/zone: zone-a}\n"
+
+// everyWrite is what an agent writes in a rollout, Events aside, which it does not
+// wait for.
+var everyWrite = []*regexp.Regexp{
+	regexp.MustCompile(`^PATCH .*/daemonsets/agent$`),
+	regexp.MustCompile(`^PATCH .*/daemonsets/logger$`),
+	regexp.MustCompile(`^PUT .*/configmaps/.*-ledger$`),
+	regexp.MustCompile(`^POST .*/pods/agent-.*/eviction$`),
+	regexp.MustCompile(`^POST .*/pods/logger-.*/eviction$`),
+}
+
+// Every write of a rollout is the last of some agent: the API server does it, and
+// the agent dies before it hears of that. The next one goes on from there. In the
+// second and third run agents get a little further, so that what they have in
+// memory is lost too.
+func TestAgentsDieAfterEveryWrite(t *testing.T) {
+	t.Parallel()
+	for _, writes := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(writes), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			early := span{second(-time.Minute), second(time.Hour)}
+			files := func(version string, policy rules) map[string]string {
+				return w.fleet(map[string]string{
+					"agent.yaml":  daemonSet(version, "slow-500ms") + inZoneA,
+					"logger.yaml": logger(version, "slow-500ms") + inZoneA,
+					"rules.yaml":  policy.yaml(w),
+				})
+			}
+			policy := rules{
+				windows: "early, late", maxUnavailable: "2", logger: true,
+				fields: `  waves:
+  - {name: canary, nodeSelector: {matchLabels: {canary: "true"}}, maxUnavailable: 1, soak: 1s}
+  - {name: rest}
+`,
+				more: early.window("early") + far().window("late"),
+			}
+			w.commit(t, "version 1", files("1", policy))
+			first := w.start(t)
+			w.runsOn(t, smallFleet, "1", "agent", "logger")
+			testkit.Eventually(t, patience, w.idle)
+			first.stop(t)
+
+			early.to = second(8 * time.Second)
+			late := span{early.to.Add(3 * time.Second), second(time.Hour)}
+			policy.more = early.window("early") + late.window("late")
+			w.commit(t, "version 2", files("2", policy))
+			last := w.dieAfter(t, writes)
+			if t.Logf("agents that died: %d", len(last)); len(last) < smallFleet {
+				t.Errorf("only %d agents died: %v", len(last), last)
+			}
+			for _, want := range everyWrite {
+				if writes == 1 && !slices.ContainsFunc(last, want.MatchString) {
+					t.Errorf("no agent died after %s, only after %q", want, last)
+				}
+			}
+
+			w.runsOn(t, smallFleet, "2", "agent", "logger")
+			w.onceOn(t, smallFleet, "agent", "logger")
+			w.withinBudget(t, 2, "agent", "logger")
+			if wrong := outside(w.orders(t), early, late); len(wrong) > 0 {
+				t.Errorf("pods were deleted outside %s and %s: %v", early, late, wrong)
+			}
+			if got := visited(w.stateNow(t).Ledger); len(got) != smallFleet || len(slices.Compact(got)) != smallFleet {
+				t.Errorf("finished visits: got %v, want one for each of %d nodes", got, smallFleet)
+			}
+			for _, name := range []string{"agent", "logger"} {
+				if d := w.daemonSetNow(t, name); d.Generation != 2 {
+					t.Errorf("generation of %s: got %d, want 2: one template after another", name, d.Generation)
+				}
+			}
+		})
+	}
+}
+
+// dieAfter starts one agent after another, each of which dies after so many
+// writes, until one finds nothing to do any more. It answers with the last
+// write of each.
+func (w *world) dieAfter(t *testing.T, writes int) []string {
+	t.Helper()
+	var last []string
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	for {
+		m := &mortal{left: writes, died: make(chan struct{})}
+		a := w.start(t, m.be)
+		done := time.NewTicker(100 * time.Millisecond)
+		for alive := true; alive; {
+			select {
+			case <-m.died:
+				alive = false
+			case <-ctx.Done():
+				t.Fatalf("%d agents died and the rollout is not done: %v", len(last), last)
+			case <-done.C:
+				if alive = w.rolledOut(ctx) != nil; !alive {
+					done.Stop()
+					a.stop(t)
+					return last
+				}
+			}
+		}
+		done.Stop()
+		a.stop(t)
+		last = append(last, m.lastWrite())
+	}
+}
+
+// rolledOut says what is missing until every node is visited.
+func (w *world) rolledOut(ctx context.Context) error {
+	state, err := w.state(ctx)
+	if err != nil {
+		return err
+	}
+	if n := len(state.Ledger.Finished); n < smallFleet {
+		return fmt.Errorf("%d visits are finished", n)
+	}
+	return w.idle(ctx)
+}
+
+// mortal is an agent that dies after so many writes. The last is done, and the
+// agent does not learn what came of it. Nothing that it sends later arrives.
+type mortal struct {
+	died chan struct{}
+
+	mu    sync.Mutex
+	left  int
+	wrote string
+}
+
+var errDead = errors.New("this agent is dead")
+
+func (m *mortal) be(cfg *agent.Config) {
+	cfg.Cluster = rest.CopyConfig(cfg.Cluster)
+	cfg.Cluster.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortalTrip{m, next} })
+}
+
+func (m *mortal) lastWrite() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wrote
+}
+
+// send counts a request. It says whether the request arrives, and whether it is the last.
+func (m *mortal) send(req *http.Request) (arrives, last bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left == 0 {
+		return false, false
+	}
+	if !isWrite(req) {
+		return true, false
+	}
+	m.left--
+	m.wrote = req.Method + " " + req.URL.Path
+	return true, m.left == 0
+}
+
+// isWrite says that a request changes something, the Lease aside.
+func isWrite(req *http.Request) bool {
+	return req.Method != http.MethodGet && !strings.Contains(req.URL.Path, "/leases") && !req.URL.Query().Has("dryRun")
+}
+
+type mortalTrip struct {
+	*mortal
+	next http.RoundTripper
+}
+
+func (m mortalTrip) RoundTrip(req *http.Request) (*http.Response, error) {
+	arrives, last := m.send(req)
+	if !arrives {
+		return nil, errDead
+	}
+	resp, err := m.next.RoundTrip(req)
+	if !last {
+		return resp, err
+	}
+	if err == nil {
+		_ = resp.Body.Close() // the dead do not read
+	}
+	close(m.died)
+	return nil, errDead
+}
