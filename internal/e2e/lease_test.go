@@ -131,6 +131,45 @@ func TestLeaseIsKeptUntilTheLastWrite(t *testing.T) {
 	<-began
 }
 
+// A Lease that somebody deleted or edited has another holder, before this one had
+// to renew it.
+func TestLeaseThatIsTakenAwayEndsTheTerm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lease := agent.Lease{Client: w.Client, Instance: w.instance, Identity: "first"}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan time.Time, 1)
+	var first sync.WaitGroup
+	defer first.Wait()
+	defer cancel()
+	first.Go(func() {
+		err := lease.Hold(ctx, func(ctx context.Context) error {
+			<-ctx.Done()
+			over <- time.Now()
+			return nil
+		})
+		if err != nil {
+			t.Errorf("first: %v", err)
+		}
+	})
+	w.holder(t, "first")
+	leases := w.Client.CoordinationV1().Leases(w.namespace)
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		edited, err := leases.Get(ctx, w.instance.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		edited.Spec.HolderIdentity = new("second")
+		_, err = leases.Update(ctx, edited, metav1.UpdateOptions{})
+		return err
+	})
+	taken := time.Now()
+	if took := (<-over).Sub(taken); took > 8*time.Second {
+		t.Errorf("the first went on for %s", took)
+	}
+	w.holder(t, "second")
+}
+
 // holder waits until somebody has the Lease.
 func (w *world) holder(t *testing.T, identity string) {
 	t.Helper()

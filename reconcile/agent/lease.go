@@ -76,15 +76,15 @@ func (l Lease) Holder(ctx context.Context, now time.Time) (string, error) {
 // given back as soon as run has returned. It answers what run answers, or nil
 // when ctx ended or the Lease was lost before that.
 func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error {
-	term := term{run: run, done: make(chan struct{})}
+	term := &term{run: run, done: make(chan struct{})}
 	ctx, term.end = context.WithCancel(ctx)
 	defer term.end()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: watched{&resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.Instance.Namespace, Name: l.Instance.Name},
 			Client:     l.Client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.identity()},
-		},
+		}, term},
 		LeaseDuration: leaseDuration,
 		RenewDeadline: renewDeadline,
 		RetryPeriod:   retryPeriod,
@@ -132,6 +132,21 @@ func (l Lease) release(ctx context.Context) error {
 	return err
 }
 
+// watched is a lock whose term ends as soon as it is seen to have another holder:
+// it was deleted, or edited. The elector would go on until renewDeadline.
+type watched struct {
+	resourcelock.Interface
+	term *term
+}
+
+func (w watched) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := w.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != w.Identity() {
+		w.term.depose()
+	}
+	return record, raw, err
+}
+
 // term is the time for which a Lease is held. The elector starts run in a
 // goroutine of its own and does not wait for it; term does.
 type term struct {
@@ -155,6 +170,15 @@ func (t *term) start(ctx context.Context) {
 	defer close(t.done)
 	defer t.end()
 	t.runFailure = t.run(ctx)
+}
+
+// depose ends the term if it has begun.
+func (t *term) depose() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.began {
+		t.end()
+	}
 }
 
 func (t *term) wait() error {
