@@ -16,12 +16,13 @@ import (
 func TestVisitGoesOnInTheNextWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	place := w.crowd(t, smallFleet, 0)
 	w.start(t)
 	policy := rules{windows: "early, late", maxUnavailable: "100%", logger: true, more: far().window("early") + far().window("late")}
 	files := func(version, tag string) map[string]string {
 		return w.fleet(map[string]string{
-			"agent.yaml":  daemonSet(version, tag) + inZoneA,
-			"logger.yaml": logger(version, "v1") + inZoneA,
+			"agent.yaml":  daemonSet(version, tag) + place,
+			"logger.yaml": logger(version, "v1") + place,
 			"rules.yaml":  policy.yaml(w),
 		})
 	}

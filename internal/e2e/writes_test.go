@@ -14,17 +14,15 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/reconcile/agent"
 )
 
-// smallFleet is how many nodes are in zone-a.
-const smallFleet = nodes / 3
-
-// inZoneA goes to the end of a DaemonSet.
-const inZoneA = "      nodeSelector: {topology.kubernetes.io/zone: zone-a}\n"
+// smallFleet is how many nodes are visited where that takes many agents.
+const smallFleet = 4
 
 // everyWrite is what an agent writes in a rollout, Events aside, which it does not
 // wait for.
@@ -34,23 +32,26 @@ var everyWrite = []*regexp.Regexp{
 	regexp.MustCompile(`^PUT .*/configmaps/.*-ledger$`),
 	regexp.MustCompile(`^POST .*/pods/agent-.*/eviction$`),
 	regexp.MustCompile(`^POST .*/pods/logger-.*/eviction$`),
+	regexp.MustCompile(`^PATCH .*/nodes/`), // cordons, and takes the cordon off
 }
 
 // Every write of a rollout is the last of some agent: the API server does it, and
 // the agent dies before it hears of that. The next one goes on from there. In the
 // second and third run agents get a little further, so that what they have in
-// memory is lost too.
+// memory is lost too. Nodes are drained, so that a cordon is among what must not
+// be left behind.
 func TestAgentsDieAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	for _, writes := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			place := w.crowd(t, smallFleet, 1)
 			early := span{second(-time.Minute), second(time.Hour)}
 			files := func(version string, policy rules) map[string]string {
 				return w.fleet(map[string]string{
-					"agent.yaml":  daemonSet(version, "slow-500ms") + inZoneA,
-					"logger.yaml": logger(version, "slow-500ms") + inZoneA,
+					"agent.yaml":  daemonSet(version, "slow-500ms") + place,
+					"logger.yaml": logger(version, "slow-500ms") + place,
 					"rules.yaml":  policy.yaml(w),
 				})
 			}
@@ -59,7 +60,7 @@ func TestAgentsDieAfterEveryWrite(t *testing.T) {
 				fields: `  waves:
   - {name: canary, nodeSelector: {matchLabels: {canary: "true"}}, maxUnavailable: 1, soak: 1s}
   - {name: rest}
-`,
+` + w.drains("5m"),
 				more: early.window("early") + far().window("late"),
 			}
 			w.commit(t, "version 1", files("1", policy))
@@ -132,7 +133,7 @@ func (w *world) dieAfter(t *testing.T, writes int) []string {
 	}
 }
 
-// rolledOut says what is missing until every node is visited.
+// rolledOut says what is missing until every node is visited and given back.
 func (w *world) rolledOut(ctx context.Context) error {
 	state, err := w.state(ctx)
 	if err != nil {
@@ -140,6 +141,15 @@ func (w *world) rolledOut(ctx context.Context) error {
 	}
 	if n := len(state.Ledger.Finished); n < smallFleet {
 		return fmt.Errorf("%d visits are finished", n)
+	}
+	crowd, err := w.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "crowd=" + w.instance.Name})
+	if err != nil {
+		return err
+	}
+	for _, n := range crowd.Items {
+		if n.Spec.Unschedulable {
+			return fmt.Errorf("%s is cordoned", n.Name)
+		}
 	}
 	return w.idle(ctx)
 }
