@@ -49,15 +49,19 @@ func TestBadCommitChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	agent := w.start(t)
-	good := w.commit(t, "good", w.fleet(map[string]string{
-		"agent.yaml": daemonSet("1", "v1"), "a.yaml": configMap("a", "1"), "rules.yaml": rules{}.yaml(w),
-	}))
+	files := w.fleet(map[string]string{
+		"agent.yaml": daemonSet("1", "v1"), "a.yaml": configMap("a", "1"), "rules.yaml": rules{more: holidays}.yaml(w),
+	})
+	files["holidays.ics"] = far().calendar("Christmas Day")
+	good := w.commit(t, "good", files)
 	w.settled(t, "1")
 	before, a := text(t, w.rested(t)), w.configMap(t, "a")
 
 	for _, bad := range []struct{ name, file, content, says string }{
 		{"unreadable", "a.yaml", "apiVersion: v1\nkind: ConfigMap\n  metadata: [", "a.yaml"},
 		{"unknown field", "rules.yaml", rules{maxUnavailable: "1\n  maxUnavailabel: 2"}.yaml(w), "maxUnavailabel"},
+		{"wrong example", "rules.yaml", rules{more: far().example(true)}.yaml(w), "open is false"},
+		{"calendar cut off", "holidays.ics", strings.TrimSuffix(files["holidays.ics"], "END:VCALENDAR\r\n"), "holidays.ics"},
 		{"missing file", "kustomization.yaml", w.kustomization([]string{"agent.yaml", "gone.yaml"}, ""), "gone.yaml"},
 	} {
 		// The rest of a bad commit is good, and must not be taken either.

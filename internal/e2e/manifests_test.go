@@ -117,3 +117,8 @@ func (s span) times(kind, name string) string {
 	return fmt.Sprintf("---\napiVersion: lamplighter.dev/v1alpha1\nkind: %s\nmetadata: {name: %s}\nspec: {start: %s, end: %s}\n",
 		kind, name, s.from.Format(time.RFC3339), s.to.Format(time.RFC3339))
 }
+
+// example is a window that says of the instant before it that it is open, or not.
+func (s span) example(open bool) string {
+	return strings.Replace(s.window("tested"), "spec: {", fmt.Sprintf("spec: {examples: [{at: %s, open: %t}], ", s.from.Add(-time.Second).Format(time.RFC3339), open), 1)
+}
