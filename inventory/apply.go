@@ -34,6 +34,9 @@ func (p *planner) applies() ([][]Decision, error) {
 func (p *planner) apply(id ID, o order) Decision {
 	c := p.rendered[id]
 	d := p.compared(c)
+	if d.Action == Apply && d.Reason != Drifted && len(p.Faults) > 0 {
+		d = p.refused()
+	}
 	if d.Action == Apply {
 		if fault := o.faults[id]; fault != "" {
 			d = refuse(BadDependency, fault)
@@ -80,6 +83,13 @@ func (p *planner) compared(c Change) Decision {
 		return Decision{Action: Apply, Reason: Drifted, Message: driftMessage(c)}
 	}
 	return Decision{Action: Apply, Reason: Changed}
+}
+
+// refused is the decision about whatever a commit changes that does not come
+// into force.
+func (p *planner) refused() Decision {
+	first := p.Faults[0]
+	return hold(CommitRefused, "%s is not applied: %s", Format(first.ID), first.Reason)
 }
 
 func driftMessage(c Change) string {

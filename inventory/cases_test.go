@@ -25,7 +25,8 @@ var update = flag.Bool("update", false, "rewrite what the cases want")
 var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 
 // TestCases plans every file of testdata. A file starts with a comment that
-// says what it is about and, if the guards are lifted, the line allow-prune.
+// says what it is about and, if the guards are lifted, the line allow-prune, or
+// the line whole if the commit comes into force whole or not at all.
 // Then come, one object a line:
 //
 //   - rendered: create, update or none, the object, and what else is so: owner=,
@@ -109,11 +110,14 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 		Vetoes:     map[inventory.ID]inventory.Veto{},
 		References: map[inventory.ID][]string{},
 	}
+	whole := false
 	for _, line := range strings.Split(string(archive.Comment), "\n") {
 		switch line = strings.TrimSpace(line); {
 		case line == "", strings.HasPrefix(line, "#"):
 		case line == "allow-prune":
 			in.AllowPrune = true
+		case line == "whole":
+			whole = true
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
@@ -125,6 +129,9 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 			}
 			readLine(t, &in, section.Name, strings.Fields(line))
 		}
+	}
+	if whole {
+		in.Faults = inventory.Faults(in.Changes, us)
 	}
 	return in
 }

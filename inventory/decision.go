@@ -43,6 +43,7 @@ const (
 	InUse              Reason = "InUse"              // prune guard: a pod or a template still references it
 	Reverted           Reason = "Reverted"           // it is as it was before what Git says turned out to be bad
 	ApplyFirst         Reason = "ApplyFirst"         // something that is rendered cannot be applied, so nothing is pruned
+	CommitRefused      Reason = "CommitRefused"      // something else of the commit cannot be applied, so none of it is
 	Failing            Reason = "Failing"            // it failed, and is not tried again yet
 	Fighting           Reason = "Fighting"           // somebody undoes each correction; it is corrected less and less often
 	EmptyRender        Reason = "EmptyRender"        // nothing is rendered, so nothing is pruned

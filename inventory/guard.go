@@ -9,6 +9,10 @@ import (
 
 // guard returns the decision that holds back all prunes, nil if there is none.
 func (p *planner) guard(orphans map[ID]Live) *Decision {
+	if len(p.Faults) > 0 {
+		d := p.refused()
+		return &d
+	}
 	if d := p.notApplied(); d != nil {
 		return d
 	}

@@ -25,6 +25,9 @@ type Input struct {
 	// Reverted says of objects that the caller has put something else in the place
 	// of what Git says, and why. They never count as being as Git says.
 	Reverted map[ID]string
+	// Faults keep the commit out of force: of what it changes nothing is applied
+	// or pruned. What somebody else has changed is still corrected.
+	Faults []Fault
 	// AllowPrune lifts the guards against an empty render and a mass deletion.
 	AllowPrune bool
 }
@@ -64,6 +67,8 @@ func (p Plan) Touches() bool {
 //   - nothing that is referenced, rendered, or owned by another inventory is
 //     pruned, and no namespace or definition that would take such an object
 //     with it;
+//   - with Faults, nothing is changed but what has drifted from content that
+//     was applied before;
 //   - unless AllowPrune is set, nothing is pruned if nothing is rendered, or
 //     if more than half of the objects would go;
 //   - an object is applied only if what it depends on is in place or is

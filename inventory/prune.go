@@ -61,6 +61,9 @@ func (p *planner) prune(live Live, guard *Decision, o order) Decision {
 		if veto, held := p.Vetoes[live.ID]; held { // our marks on it would change
 			return veto.decision()
 		}
+		if len(p.Faults) > 0 {
+			return p.refused()
+		}
 		return Decision{Action: Release, Reason: Detached}
 	case live.Deleting:
 		return hold(Terminating, "%s", waitingFor(live.Finalizers))

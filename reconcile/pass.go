@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	undone := r.uncordon(ctx, plan.Rollout)
 	r.act(ctx, &report)
 	err = errors.Join(undone, r.settle(ctx, &report))
-	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now))
+	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now), nextTrial(obs, now))
 	return report, err
 }
 
@@ -126,7 +127,10 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	}
 	obs.Waiting = r.fights.due(obs.Changes, r.opts.Now())
 	maps.Copy(obs.Waiting, r.backoff.due(obs.Changes, r.opts.Now()))
-	return nil
+	if obs.Faults = faults(*obs, r.opts.Partial); len(obs.Faults) > 0 {
+		obs.Policies, err = recorded(obs.State.Record, r.opts.Now())
+	}
+	return err
 }
 
 // load reads the state once; after that, what was saved last is what is stored,
@@ -183,17 +187,17 @@ func (r *Reconciler) record(ctx context.Context, obs Observation, plan Plan, src
 
 func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {
 	next := obs.State.Record
-	if src.Fleet != nil && (next.Commit.Hash != src.Fleet.Commit.Hash || next.Since.IsZero()) {
+	if obs.inForce() && (next.Commit.Hash != src.Fleet.Commit.Hash || next.Since.IsZero()) {
 		next.Commit, next.Since = src.Fleet.Commit, now.UTC().Truncate(time.Second)
 	}
-	if src.Fleet != nil {
+	if obs.inForce() {
 		next.Documents = src.Fleet.Policies.Documents()
 		next.Objects = notes(plan.Objects)
 	}
 	next.Clock = ClockNote{Problem: obs.ClockProblem, TimeZones: r.opts.TimeZones}
 	next.Problem = ""
-	if src.Err != nil {
-		next.Problem = src.Err.Error()
+	if err := cmp.Or(src.Err, obs.Refused()); err != nil {
+		next.Problem = err.Error()
 	}
 	return next
 }

@@ -19,7 +19,10 @@ type Observation struct {
 	// Fleet is the commit in force; nil while none could be read. Then nothing
 	// is applied or pruned, and visits go on under Policies.
 	Fleet *Fleet
-	// Policies are the fleet's or, without one, those on record.
+	// Faults keep the fleet out of force: it cannot be applied whole. Then of what
+	// it changes nothing is applied or pruned, and visits go on under Policies.
+	Faults []inventory.Fault
+	// Policies are the fleet's or, without one in force, those on record.
 	Policies policy.Set
 	// Changes compares each object of the fleet with the cluster, and Orphans
 	// are what is owned and no longer in it.
@@ -67,6 +70,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Vetoes:     vetoed,
 			References: references(obs, vetoed),
 			Reverted:   marks(obs),
+			Faults:     obs.Faults,
 			AllowPrune: obs.AllowPrune,
 		})
 		if err != nil {
@@ -95,9 +99,12 @@ func New(obs Observation, now time.Time) (Plan, error) {
 	return plan, nil
 }
 
+// inForce says that the fleet is what the cluster is to be like.
+func (obs Observation) inForce() bool { return obs.Fleet != nil && len(obs.Faults) == 0 }
+
 // commit is the commit in force: the fleet's, or the one on record.
 func (obs Observation) commit() Commit {
-	if obs.Fleet != nil {
+	if obs.inForce() {
 		return obs.Fleet.Commit
 	}
 	return obs.State.Record.Commit
@@ -114,7 +121,7 @@ func daemonSets(obs Observation) []health.DaemonSet {
 		}
 	}
 	noted := map[string]bool{}
-	if obs.Fleet == nil { // then the record says what is not as Git says
+	if !obs.inForce() { // then the record says what is not as Git says
 		for _, n := range obs.State.Record.Objects {
 			noted[n.Object] = n.Reason != string(inventory.Reverted)
 		}
@@ -123,7 +130,7 @@ func daemonSets(obs Observation) []health.DaemonSet {
 	for i, d := range obs.DaemonSets {
 		id := daemonSetID(d.Name)
 		c := changes[id]
-		d.TemplatePending = noted[inventory.Format(id)] || c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
+		d.TemplatePending = noted[inventory.Format(id)] || obs.inForce() && c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
 		if c.Owner != "" && c.Owner != obs.Instance.ID() {
 			d.Hold = "owned by inventory " + c.Owner
 		}

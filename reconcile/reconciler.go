@@ -71,6 +71,9 @@ type Options struct {
 	Drainer Drainer
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
+	// Partial lets a commit come into force of which some objects cannot be
+	// applied. They are left out.
+	Partial bool
 	// Now is the clock.
 	Now func() time.Time
 	// Clock judges it. Nil trusts it.

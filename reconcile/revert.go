@@ -18,7 +18,7 @@ import (
 // renderedTemplates are digests of the templates that the commit in force has, of
 // the DaemonSets that go back or may.
 func renderedTemplates(obs Observation) map[types.NamespacedName]string {
-	if obs.Fleet == nil {
+	if !obs.inForce() {
 		return nil
 	}
 	out := map[types.NamespacedName]string{}

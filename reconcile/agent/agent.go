@@ -60,6 +60,9 @@ type Config struct {
 	ForceConflicts bool
 	// AllowPrune lets a commit remove more than half of the objects.
 	AllowPrune bool
+	// Partial lets a commit come into force without the objects that cannot be
+	// applied.
+	Partial bool
 
 	// Listen is the address of /healthz, /readyz and /metrics. Empty means
 	// none is served.

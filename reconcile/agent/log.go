@@ -31,6 +31,9 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 	}
 	a.logHalts(report)
 	a.logClock(report)
+	if refused := report.Observation.Refused(); refused != nil && report.Before.Record.Problem != report.After.Record.Problem {
+		a.log.Warn("newest commit is not in force", "err", refused)
+	}
 	if c == (counts{}) && !newCommit(report) {
 		return
 	}

@@ -75,6 +75,7 @@ func (a *Agent) clusterOptions() cluster.Options {
 		Log:            a.log,
 		Now:            a.cfg.Now,
 		ForceConflicts: a.cfg.ForceConflicts,
+		Partial:        a.cfg.Partial,
 	}
 }
 
@@ -86,6 +87,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Asker:      asker,
 		Drainer:    c,
 		AllowPrune: a.cfg.AllowPrune,
+		Partial:    a.cfg.Partial,
 		Now:        a.cfg.Now,
 		Clock:      a.clock.Asking(a.clientset),
 		TimeZones:  TimeZones(),

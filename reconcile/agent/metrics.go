@@ -70,6 +70,11 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 	for _, d := range report.Plan.Rollout.Decisions {
 		m.decisions.WithLabelValues(string(d.Action), string(d.Reason)).Inc()
 	}
+	if report.Observation.Refused() != nil {
+		m.commitAccepted.Set(0)
+	} else if report.Observation.Fleet != nil && report.After.Record.Problem == "" {
+		m.commitAccepted.Set(1)
+	}
 	for _, o := range report.Outcomes {
 		m.objects.WithLabelValues(string(o.Result)).Inc()
 	}

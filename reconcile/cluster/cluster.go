@@ -37,6 +37,10 @@ type Options struct {
 	// reporting them.
 	ForceConflicts bool
 
+	// Partial lets each object stand for itself: what is new is sent without a
+	// dry run, and refused one by one.
+	Partial bool
+
 	// DefinitionTimeout bounds the wait for a CustomResourceDefinition to be
 	// served and for a namespace to be usable, before their members are
 	// applied. Default 30 s.
@@ -80,6 +84,7 @@ type Cluster struct {
 	known       map[inventory.ID]known
 	found       map[inventory.ID]*live   // as the last Inspect saw them
 	glimpses    map[inventory.ID]glimpse // of what no watch sees
+	rehearsals  map[inventory.ID]rehearsal
 	cargoes     map[inventory.ID]cargo
 	prepared    map[*unstructured.Unstructured]prepared
 	rediscovery time.Time // not before
@@ -92,12 +97,13 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 	config.QPS = -1 // the API server's own priority and fairness is the limit
 	config.WarningHandler = rest.NoWarnings{}
 	c := &Cluster{
-		opts:     opts.withDefaults(),
-		changed:  make(chan struct{}, 1),
-		kinds:    map[schema.GroupKind]*feed[*live]{},
-		known:    map[inventory.ID]known{},
-		glimpses: map[inventory.ID]glimpse{},
-		cargoes:  map[inventory.ID]cargo{},
+		opts:       opts.withDefaults(),
+		changed:    make(chan struct{}, 1),
+		kinds:      map[schema.GroupKind]*feed[*live]{},
+		known:      map[inventory.ID]known{},
+		glimpses:   map[inventory.ID]glimpse{},
+		rehearsals: map[inventory.ID]rehearsal{},
+		cargoes:    map[inventory.ID]cargo{},
 	}
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"

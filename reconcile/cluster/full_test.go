@@ -4,6 +4,7 @@ package cluster_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,7 +29,15 @@ spec: {ports: []}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: homeless, namespace: NS-yet-to-come}`), w.configMap(t, "same", "1"), w.configMap(t, "changed", "2"))
+metadata: {name: homeless, namespace: NS-nowhere}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: NS-yet-to-come}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: member, namespace: NS-yet-to-come}`), w.configMap(t, "same", "1"), w.configMap(t, "changed", "2"))
 
 	var changes []inventory.Change
 	seen := w.requests.during(func() {
@@ -52,8 +61,11 @@ metadata: {name: homeless, namespace: NS-yet-to-come}`), w.configMap(t, "same", 
 	if _, ok := errors.AsType[*inventory.RejectedError](byName["invalid"].Err); !ok {
 		t.Errorf("invalid: got error %v, want it rejected", byName["invalid"].Err)
 	}
-	if c := byName["homeless"]; c.Kind != inventory.Create || c.Err != nil {
-		t.Errorf("homeless: got %s %v, want Create", c.Kind, c.Err)
+	if c := byName["homeless"]; c.Kind != inventory.Create || c.Err == nil || !strings.Contains(c.Err.Error(), "not found") {
+		t.Errorf("homeless: got %s %v, want that its namespace is missing", c.Kind, c.Err)
+	}
+	if c := byName["member"]; c.Kind != inventory.Create || c.Err != nil {
+		t.Errorf("member of a new namespace: got %s %v, want Create", c.Kind, c.Err)
 	}
 	if c := byName["same"]; c.Kind != inventory.None {
 		t.Errorf("same: got %s, want None", c.Kind)

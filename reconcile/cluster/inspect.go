@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +18,10 @@ import (
 // one side has moved since they were last compared or applied, and of those
 // only what has to be known to decide: whether a DaemonSet's pod template would
 // change, whether a live object that somebody changed still is as it should be.
+//
+// What is to be created, or is sure to change, is rehearsed: a dry run says
+// whether the API server would take it, unless Options say that each object
+// stands for itself, or only the apply itself can tell.
 //
 // A change that is certain from its content carries neither Live nor Merged.
 // Errors about one object are in its Change; the error is about all of them.
@@ -40,6 +43,7 @@ type subject struct {
 	target
 	hash string
 	live *live
+	set  *rendered
 }
 
 type inspector func(context.Context, subject) (inventory.Change, error)
@@ -54,9 +58,9 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 	found, failed := c.find(ctx, targets)
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(c.opts.InFlight)
-	defined := definitions(objects)
+	set := c.renderedOf(objects)
 	for i, s := range subjects {
-		s.live = found[s.id]
+		s.live, s.set = found[s.id], set
 		switch {
 		case changes[i].Err != nil:
 			continue
@@ -64,7 +68,7 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 			changes[i] = inventory.Change{ID: s.id, Kind: inventory.Update, Object: s.object, Err: failed[s.id.GroupKind]}
 			continue
 		case s.live == nil:
-			if changes[i] = absent(s.target, defined); changes[i].Err != nil || s.mapping == nil {
+			if changes[i] = absent(s.target, set.kinds); changes[i].Err != nil || s.mapping == nil {
 				continue
 			}
 		}
@@ -128,22 +132,6 @@ func (c *Cluster) prepare(obj *unstructured.Unstructured) (prepared, error) {
 	return prepared{object: sent, hash: hash}, err
 }
 
-// definitions lists the kinds that the objects themselves define.
-func definitions(objects []*unstructured.Unstructured) map[schema.GroupKind]bool {
-	kinds := map[schema.GroupKind]bool{}
-	for _, obj := range objects {
-		if obj.GroupVersionKind().GroupKind() != definitionKind {
-			continue
-		}
-		group, _, errGroup := unstructured.NestedString(obj.Object, "spec", "group")
-		kind, _, errKind := unstructured.NestedString(obj.Object, "spec", "names", "kind")
-		if errGroup == nil && errKind == nil {
-			kinds[schema.GroupKind{Group: group, Kind: kind}] = true
-		}
-	}
-	return kinds
-}
-
 // absent is the change for an object that does not exist.
 func absent(t target, defined map[schema.GroupKind]bool) inventory.Change {
 	change := inventory.Change{ID: t.id, Kind: inventory.Create, Object: t.object}
@@ -168,7 +156,7 @@ func (s subject) differing() inventory.Change {
 // inspectOne compares one object.
 func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, error) {
 	if s.live == nil {
-		return inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}, nil
+		return c.rehearse(ctx, s, inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object})
 	}
 	change := s.differing()
 	foreign := change.Owner != "" && change.Owner != c.opts.Instance.ID()
@@ -182,12 +170,12 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 		remembered.Object = s.object
 		return remembered, nil
 	}
-	// New content is sent without asking, except for DaemonSets: what becomes
-	// of a pod template decides when it may be sent. So is an object that is
-	// not ours yet: our marks on it are a change for certain.
+	// That new content is a change is certain without comparing, and so it is of
+	// an object that is not ours yet, for our marks on it. Except for DaemonSets:
+	// what becomes of a pod template decides when it may be sent.
 	certain := change.Owner == "" || ok && !sameContent
 	if certain && s.id.GroupKind != daemonSetKind {
-		return change, nil
+		return c.rehearse(ctx, s, change)
 	}
 	change.Drifted = ok && k.drifted(s.hash)
 	return c.compare(ctx, s.target, change, s.hash)
@@ -203,7 +191,7 @@ func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change
 	switch {
 	case err == nil:
 		change.Merged = merged
-	case apierrors.IsNotFound(err), noDryRun(err): // its namespace is yet to come, or only a real apply can tell
+	case s.set.inconclusive(err):
 	default:
 		return failed(ctx, change, err)
 	}

@@ -51,7 +51,8 @@ func (k known) holds(l *live, id inventory.ID) bool {
 // drifted reports whether a live object that moved, and whose content from Git
 // did not, has moved away from something that was right.
 func (k known) drifted(hash string) bool {
-	return k.hash == hash && k.change.Err == nil && (k.change.Kind == inventory.None || k.change.Drifted)
+	right := k.change.Err == nil && k.change.Kind == inventory.None
+	return k.hash == hash && (right || k.change.Drifted)
 }
 
 func (c *Cluster) knowledge(id inventory.ID) (known, bool) {
@@ -73,6 +74,7 @@ func (c *Cluster) learn(id inventory.ID, k known, answer metav1.Object) error {
 	defer c.mu.Unlock()
 	c.known[id] = k
 	delete(c.glimpses, id)
+	delete(c.rehearsals, id)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func TestObjectOfAnUnknownKind(t *testing.T) {
 }
 
 func TestDependentsOfAFailureAreSkipped(t *testing.T) {
-	w := newWorld(t, cluster.Options{})
+	w := newWorld(t, cluster.Options{Partial: true})
 	objects := w.objects(t, `
 apiVersion: v1
 kind: Service
@@ -97,7 +97,7 @@ metadata: {name: independent}`)
 }
 
 func TestMissingNamespace(t *testing.T) {
-	w := newWorld(t, cluster.Options{})
+	w := newWorld(t, cluster.Options{Partial: true})
 	_, outcomes := w.pass(t, w.objects(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: nowhere}")...)
 	w.wantOutcomes(t, outcomes, `Failed ConfigMap/nowhere/a: namespaces "nowhere" not found`)
 }

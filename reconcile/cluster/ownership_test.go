@@ -69,7 +69,7 @@ func TestKubectlApplyLaterIsDrift(t *testing.T) {
 }
 
 func TestFieldOfAnotherManagerIsAConflict(t *testing.T) {
-	w := newWorld(t, cluster.Options{})
+	w := newWorld(t, cluster.Options{Partial: true})
 	w.pass(t, w.configMap(t, "a", "1"))
 	w.edit(t, "a", "other-operator", `{"data":{"key":"2"}}`)
 

@@ -215,6 +215,8 @@ func (b *builder) commit() {
 		what = strings.TrimSpace(r.Commit.Hash[:min(len(r.Commit.Hash), 7)] + " " + r.Commit.Subject)
 	}
 	switch {
+	case r.Since.IsZero() && r.Problem != "":
+		b.add("commit", Stops, "nothing has been applied yet: %s", r.Problem)
 	case r.Since.IsZero():
 		b.add("commit", Stops, "nothing has been applied yet")
 	case r.Problem != "":

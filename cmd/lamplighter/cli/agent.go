@@ -33,6 +33,7 @@ type agentFlags struct {
 	logFormat      string
 	forceConflicts bool
 	allowPrune     bool
+	partial        bool
 }
 
 func newAgentCommand(g *globals) *cobra.Command {
@@ -82,6 +83,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	flags.BoolVar(&f.allowPrune, "allow-prune", false, "let a commit remove more than half of the objects")
+	flags.BoolVar(&f.partial, "partial", false, "let a commit come into force without the objects that cannot be applied")
 }
 
 func (f *agentFlags) config(g *globals) (agent.Config, error) {
@@ -117,6 +119,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Instance:       g.name,
 		ForceConflicts: f.forceConflicts,
 		AllowPrune:     f.allowPrune,
+		Partial:        f.partial,
 		Listen:         f.listen,
 		Webhook:        f.webhook, WebhookTokenFile: f.webhookToken,
 		Log: newLogger(g.streams.Err, f.logFormat, level),

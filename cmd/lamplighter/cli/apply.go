@@ -29,6 +29,7 @@ type applyFlags struct {
 	yes            bool
 	forceConflicts bool
 	allowPrune     bool
+	partial        bool
 }
 
 func newApplyCommand(g *globals) *cobra.Command {
@@ -38,8 +39,9 @@ func newApplyCommand(g *globals) *cobra.Command {
 		Short: "Run one pass of a working tree now, after showing what it would do",
 		Long: `Run one pass: apply what changed, prune what is gone, and evict the pods that may be
 evicted now. Windows, budgets and guards hold as they do for the agent, so what is
-not due yet is held, and a later pass goes on. Refused while an agent runs the
-instance. Exit code 1 if something failed or was refused.`,
+not due yet is held, and a later pass goes on. If one object cannot be applied none
+is, unless --partial is given. Refused while an agent runs the instance. Exit code 1
+if something failed or was refused.`,
 		Example: `  lamplighter apply . --path clusters/prod
   lamplighter apply . --path clusters/prod --yes -o json`,
 		Args:              maxOneDir,
@@ -56,6 +58,7 @@ instance. Exit code 1 if something failed or was refused.`,
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")
+	cmd.Flags().BoolVar(&f.partial, "partial", false, "apply the rest if some objects cannot be applied")
 	return cmd
 }
 
@@ -63,7 +66,7 @@ instance. Exit code 1 if something failed or was refused.`,
 func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune, careful: true})
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune, partial: f.partial, careful: true})
 	if err != nil {
 		return err
 	}
@@ -95,6 +98,9 @@ func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fle
 	if err != nil {
 		return err
 	}
+	if refused := report.Observation.Refused(); refused != nil {
+		return tellRefused(g, report, refused)
+	}
 	applied := show.NewApplied(report)
 	if err := printAnswer(g, applied, show.WriteApplied); err != nil {
 		return err
@@ -106,6 +112,21 @@ func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fle
 		return exitCode(exitSignal)
 	}
 	return nil
+}
+
+// tellRefused says that nothing was applied, and what stands in the way of it.
+func tellRefused(g *globals, report reconcile.Report, refused error) error {
+	applied := show.NewApplied(report)
+	if err := printAnswer(g, applied, show.WriteApplied); err != nil {
+		return err
+	}
+	fmt.Fprintf(g.streams.Err, "lamplighter: %s\n", refused)
+	if applied.HasConflict() {
+		fmt.Fprintln(g.streams.Err, conflictHint)
+	} else {
+		fmt.Fprintln(g.streams.Err, "hint: correct it, or apply the rest with lamplighter apply --partial")
+	}
+	return exitCode(exitSignal)
 }
 
 const conflictHint = "hint: drop the field from Git, or take it with lamplighter apply --force-conflicts"
@@ -123,6 +144,9 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	plan, err := reconcile.New(obs, now())
 	if err != nil {
 		return false, err
+	}
+	if refused := obs.Refused(); refused != nil {
+		return false, tellRefused(g, reconcile.Report{Observation: obs, Plan: plan}, refused)
 	}
 	if err := show.WritePass(g.streams.Err, plan); err != nil {
 		return false, err

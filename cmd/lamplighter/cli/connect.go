@@ -41,6 +41,7 @@ type connection struct {
 type connectOptions struct {
 	forceConflicts bool
 	allowPrune     bool
+	partial        bool
 	thorough       bool // compare every object by a dry run
 	careful        bool // about to act: compare the clock, and find out what a plan has to know
 }
@@ -61,7 +62,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		return nil, err
 	}
 	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
-	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Now: now, Log: g.logger()})
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Partial: o.partial, Now: now, Log: g.logger()})
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		Cluster:    view,
 		Store:      agent.NewStore(clientset, c.instance),
 		AllowPrune: o.allowPrune,
+		Partial:    o.partial,
 		Now:        now,
 	}
 	if o.careful {

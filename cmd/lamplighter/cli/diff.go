@@ -17,6 +17,7 @@ func newDiffCommand(g *globals) *cobra.Command {
 	var (
 		path       string
 		allowPrune bool
+		partial    bool
 	)
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
@@ -34,7 +35,7 @@ Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, thorough: true})
+			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, partial: partial, thorough: true})
 			if err != nil {
 				return err
 			}
@@ -48,6 +49,9 @@ Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`
 			if err != nil || len(diff.Objects) == 0 {
 				return err
 			}
+			if diff.Refused != "" {
+				fmt.Fprintf(g.streams.Err, "lamplighter: %s\n", diff.Refused)
+			}
 			if diff.HasConflict() {
 				fmt.Fprintln(g.streams.Err, conflictHint)
 			}
@@ -56,6 +60,7 @@ Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`
 	}
 	cmd.Flags().StringVar(&path, "path", ".", "kustomize root inside the working tree")
 	cmd.Flags().BoolVar(&allowPrune, "allow-prune", false, "show the diff as if more than half of the objects might be removed")
+	cmd.Flags().BoolVar(&partial, "partial", false, "show the diff as if the rest were applied when some objects cannot be")
 	return cmd
 }
 
@@ -68,5 +73,9 @@ func diffNow(ctx context.Context, c *connection, fleet *reconcile.Fleet) (show.D
 	if err != nil {
 		return show.Diff{}, err
 	}
-	return show.NewDiff(plan.Objects, obs.Changes)
+	diff, err := show.NewDiff(plan.Objects, obs.Changes)
+	if refused := obs.Refused(); refused != nil {
+		diff.Refused = refused.Error()
+	}
+	return diff, err
 }

@@ -21,6 +21,7 @@ type planFlags struct {
 	nodes      bool
 	exitCode   bool
 	allowPrune bool
+	partial    bool
 	snapshot   string
 }
 
@@ -71,6 +72,7 @@ changed. With --snapshot no cluster is asked, and what cannot be known is said. 
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 if there is something to do")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "plan from this file, which lamplighter snapshot wrote, and ask no cluster")
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
+	cmd.Flags().BoolVar(&f.partial, "partial", false, "plan as if the rest were applied when some objects cannot be")
 	return cmd
 }
 
@@ -106,7 +108,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 func (f *planFlags) onCluster(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, thorough: true})
+	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, partial: f.partial, thorough: true})
 	if err != nil {
 		return show.Plan{}, err
 	}

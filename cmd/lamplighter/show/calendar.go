@@ -22,6 +22,9 @@ func WritePlan(w io.Writer, p Plan, nodes bool) error {
 		}
 	}
 	fmt.Fprintf(&b, "%s\n", p.Changes.words())
+	if p.Refused != "" {
+		fmt.Fprintf(&b, "REFUSED  %s\n", p.Refused)
+	}
 	for _, warning := range p.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", warning)
 	}

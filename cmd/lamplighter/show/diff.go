@@ -33,6 +33,8 @@ type Diff struct {
 	// Objects are those that differ from Git, sorted. What is held or refused is
 	// among them, with its reason.
 	Objects []ObjectDiff `json:"objects"`
+	// Refused says why none of it would be applied; empty when it would.
+	Refused string `json:"refused,omitempty"`
 }
 
 // HasConflict says that another field manager stands in the way.

@@ -23,6 +23,9 @@ func WriteMarkdown(w io.Writer, p Plan, nodes bool) error {
 			fmt.Fprintf(&b, "- not known: %s\n", escape(u))
 		}
 	}
+	if p.Refused != "" {
+		fmt.Fprintf(&b, "\n**%s**\n", escape(p.Refused))
+	}
 	if len(p.Warnings) > 0 {
 		b.WriteString("\n")
 	}

@@ -16,9 +16,11 @@ import (
 // Plan is what will come of a fleet on a cluster: what changes, and which node
 // is visited when.
 type Plan struct {
-	At       string          `json:"at"`
-	Instance string          `json:"instance"`
-	Snapshot *SnapshotNote   `json:"snapshot,omitempty"` // when no cluster was asked
+	At       string        `json:"at"`
+	Instance string        `json:"instance"`
+	Snapshot *SnapshotNote `json:"snapshot,omitempty"` // when no cluster was asked
+	// Refused says why nothing of the commit comes into force; empty when it does.
+	Refused  string          `json:"refused,omitempty"`
 	Changes  ChangeCounts    `json:"changes"`
 	Objects  []PlannedObject `json:"objects"` // those that differ from Git, sorted
 	Policies []PlannedPolicy `json:"policies"`
@@ -110,6 +112,9 @@ func NewPlan(obs reconcile.Observation, plan reconcile.Plan, f reconcile.Forecas
 	out := Plan{
 		At: Time(at.Truncate(time.Second)), Instance: obs.Instance.Namespace + "/" + obs.Instance.Name,
 		Objects: []PlannedObject{}, Policies: []PlannedPolicy{}, Warnings: []string{},
+	}
+	if err := obs.Refused(); err != nil {
+		out.Refused = err.Error()
 	}
 	out.Warnings = append(out.Warnings, reconcile.Unmatched(obs)...)
 	impacts := map[inventory.ID]reconcile.Impact{}

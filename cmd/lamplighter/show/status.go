@@ -193,6 +193,9 @@ func lamp(d rollout.Decision) string {
 func WriteStatus(w io.Writer, s Status) error {
 	if !s.Installed() {
 		_, err := fmt.Fprintf(w, "instance %s: nothing has been applied yet\n", s.Instance)
+		if err == nil && s.Problem != "" {
+			_, err = fmt.Fprintf(w, "NOT IN FORCE  %s\n", s.Problem)
+		}
 		return err
 	}
 	fmt.Fprintf(w, "instance %s  commit %s  since %s\n", s.Instance, commitWords(s.Commit), dash(s.Since))
