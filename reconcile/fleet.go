@@ -67,6 +67,9 @@ func Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Exami
 		return Examination{}, err
 	}
 	daemonSets, faults := daemonSetsOf(out.Objects)
+	for _, o := range out.Objects {
+		faults = append(faults, defectsOf(o)...)
+	}
 	set, problems := policy.Parse(Documents(tree, out.Policies), daemonSets, now)
 	return Examination{Objects: out.Objects, Policies: out.Policies, Set: set, Problems: append(faults, problems...)}, nil
 }
@@ -118,6 +121,17 @@ func Documents(tree fs.FS, objects []render.Object) []policy.Document {
 }
 
 var daemonSetKind = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
+
+// defectsOf are what keeps every API server from taking an object.
+func defectsOf(o render.Object) []policy.Problem {
+	var out []policy.Problem
+	for _, d := range inventory.Defects(o.Unstructured) {
+		out = append(out, policy.Problem{
+			Level: policy.Error, Code: policy.InvalidObject, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured)), Field: d.Field, Message: d.Message,
+		})
+	}
+	return out
+}
 
 // daemonSetsOf are the DaemonSets that a policy may name. What is wrong with
 // one keeps it out, and is an error.

@@ -27,7 +27,7 @@ func checkOf(code policy.Code) ID {
 		return WindowExample
 	case policy.NotOnDelete:
 		return UpdateStrategy
-	case policy.InvalidDaemonSet:
+	case policy.InvalidDaemonSet, policy.InvalidObject:
 		return InvalidObject
 	case policy.Surprising:
 		return PolicyWarning

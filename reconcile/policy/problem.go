@@ -34,6 +34,9 @@ const (
 	// InvalidDaemonSet: what policies need to know of a DaemonSet cannot be read.
 	// Parse takes DaemonSets that have been read, and never says it.
 	InvalidDaemonSet Code = "InvalidDaemonSet"
+	// InvalidObject: no API server would take an object. Parse sees policy kinds
+	// only, and never says it.
+	InvalidObject Code = "InvalidObject"
 	// Surprising: a policy kind says what somebody may not expect.
 	Surprising Code = "Surprising"
 	// Ungoverned: a DaemonSet is in no policy.
