@@ -33,7 +33,7 @@ func TestCommitWithABadObjectChangesNothing(t *testing.T) {
 	first := w.commit(t, "good", good)
 	w.settled(t, "1")
 	w.inForce(t, first)
-	before := w.daemonSetNow(t)
+	before := w.daemonSetNow(t, "agent")
 
 	bad := w.commit(t, "bad", w.fleet(map[string]string{
 		"agent.yaml": daemonSet("2", "v1"), "a.yaml": configMap("a", "2"), "c.yaml": configMap("c", "1"), "d.yaml": configMap("d", "1"),
@@ -53,7 +53,7 @@ func TestCommitWithABadObjectChangesNothing(t *testing.T) {
 	if _, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "d", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("ConfigMap d of the bad commit: %v, want that it does not exist", err)
 	}
-	if now := w.daemonSetNow(t); now.Generation != before.Generation {
+	if now := w.daemonSetNow(t, "agent"); now.Generation != before.Generation {
 		t.Error("the DaemonSet was changed by the bad commit")
 	}
 	if given := w.orders(t); len(given) > 0 {
