@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -72,9 +73,11 @@ func scalar(n *yaml.Node) (any, error) {
 	case int:
 		return int64(v), nil
 	case uint64:
-		return float64(v), nil
+		return nil, errTooLong
 	case float64:
 		switch {
+		case integer.MatchString(n.Value):
+			return nil, errTooLong
 		case math.IsNaN(v) || math.IsInf(v, 0):
 			return nil, errors.New("is not a number that JSON can hold")
 		case v == math.Trunc(v) && math.Abs(v) < integral:
@@ -87,6 +90,11 @@ func scalar(n *yaml.Node) (any, error) {
 		return nil, fmt.Errorf("has the unknown tag %s", n.Tag)
 	}
 }
+
+var (
+	integer    = regexp.MustCompile(`^[-+]?[0-9_]+$`)
+	errTooLong = errors.New("has more digits than a number can keep: quote it if it is text")
+)
 
 const timestampTag = "!!timestamp"
 
