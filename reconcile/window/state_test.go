@@ -309,3 +309,13 @@ func TestExplainSaysHowFarItLooked(t *testing.T) {
 		}
 	}
 }
+
+// Of windows that open together the one that is listed first is named, also when
+// it has closed since.
+func TestWindowsThatOpenTogether(t *testing.T) {
+	c := Calendar{Allows: []Window{build(t, "short", "UTC", "0 22 * * *", "2h"), build(t, "long", "UTC", "0 22 * * *", "6h")}}
+	before, after := c.At(at(t, "2026-02-01T23:00:00Z")).Any(), c.At(at(t, "2026-02-02T01:00:00Z")).Any()
+	if before.By != "short" || !after.Equal(before) {
+		t.Errorf("by %s, then by %s", before.By, after.By)
+	}
+}

@@ -122,7 +122,8 @@ func (u union) extendBack(r run) run {
 		if !n.open {
 			break
 		}
-		r.start, r.first = n.start, n.first
+		r.start = n.start
 	}
+	r.first = u.openAt(r.start).first // also when it has closed since
 	return r
 }
