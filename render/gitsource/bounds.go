@@ -17,22 +17,36 @@ type Limits struct {
 	References int64
 	// Pack is how many bytes a remote may send for one commit; default 128 MiB.
 	Pack int64
-	// Tree is how many bytes the objects of one commit may hold; default 512 MiB.
+	// Tree is how many bytes the objects of one commit may hold; default four
+	// times Pack.
 	Tree int64
-	// Object is how many bytes one file may hold; default 64 MiB.
+	// Object is how many bytes one file may hold; default half of Pack.
 	Object int64
 	// Files is how many files, folders and links a commit may hold; default
 	// 200,000.
 	Files int
 }
 
+// The bounds of Pack keep those that follow from it within reason.
+const (
+	minPack = 1 << 20
+	maxPack = 64 << 30
+)
+
 func (l Limits) withDefaults() Limits {
 	setDefault(&l.References, 64<<20)
 	setDefault(&l.Pack, 128<<20)
-	setDefault(&l.Tree, 512<<20)
-	setDefault(&l.Object, 64<<20)
+	setDefault(&l.Tree, 4*l.Pack)
+	setDefault(&l.Object, l.Pack/2)
 	setDefault(&l.Files, 200_000)
 	return l
+}
+
+func (l Limits) validate() error {
+	if l.Pack < minPack || l.Pack > maxPack {
+		return fmt.Errorf("--git-max-pack %d: is not between %s and %s", l.Pack, size(minPack), size(maxPack))
+	}
+	return nil
 }
 
 func setDefault[T int | int64](v *T, value T) {

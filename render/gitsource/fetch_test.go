@@ -333,6 +333,9 @@ func TestOptionsThatAreRefused(t *testing.T) {
 		"missing folder":    {gitsource.Options{URL: "https://git.example/f", Auth: "nowhere"}, "nowhere: there is no such folder"},
 		"file as folder":    {gitsource.Options{URL: "https://git.example/f", Auth: "fetch_test.go"}, "is a file"},
 		"proxy password":    {gitsource.Options{URL: "https://git.example/f", Proxy: "http://a:hunter2@proxy:3128"}, "http://proxy:3128: the URL of the proxy holds credentials"},
+		"small pack":        {gitsource.Options{URL: "/srv/fleet.git", Limits: gitsource.Limits{Pack: 1}}, "--git-max-pack 1: is not between 1 MiB and 65536 MiB"},
+		"negative pack":     {gitsource.Options{URL: "/srv/fleet.git", Limits: gitsource.Limits{Pack: -1}}, "--git-max-pack -1"},
+		"endless pack":      {gitsource.Options{URL: "/srv/fleet.git", Limits: gitsource.Limits{Pack: 1 << 62}}, "--git-max-pack"},
 		"proxy scheme":      {gitsource.Options{URL: "https://git.example/f", Proxy: "ftp://proxy"}, "is no http, https or socks5 URL"},
 	} {
 		t.Run(name, func(t *testing.T) {

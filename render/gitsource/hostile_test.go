@@ -146,7 +146,7 @@ func TestPacksThatAreTooLargeAreRefusedBeforeTheyAreRead(t *testing.T) {
 	}{
 		"count": {"PACK\x00\x00\x00\x02\xff\xff\xff\xff", Limits{}, "the commit consists of more than 400000 objects"},
 		"file":  {"PACK\x00\x00\x00\x02\x00\x00\x00\x01\xb0\xff\xff\xff\x7f", Limits{}, "the commit has a file of more than 64 MiB"},
-		"sent":  {string(packOf(t, []packed{{plumbing.BlobObject, []byte("more than is wanted")}})), Limits{Pack: 20}, "it sends more than 20 bytes"},
+		"sent":  {string(packOf(t, []packed{{plumbing.BlobObject, []byte("more than is wanted")}})), Limits{Pack: 20, Tree: 1 << 20, Object: 1 << 20}, "it sends more than 20 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits := tt.limits.withDefaults()

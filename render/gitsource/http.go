@@ -49,7 +49,7 @@ func (r *httpRemote) connect(ctx context.Context) (wire, error) {
 	if c.dir != "" && insecure(base) {
 		return nil, errors.New("http would show the credentials to everybody between here and there: use https")
 	}
-	transport, err := newTransport(c, r.options.Proxy)
+	transport, err := newTransport(c, r.options)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +70,12 @@ func insecure(u *url.URL) bool {
 	return u.Scheme != "https" && (u.Scheme != "http" || !loopback)
 }
 
-func newTransport(c credentials, proxy string) (*http.Transport, error) {
+func newTransport(c credentials, o Options) (guarded, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	if proxy != "" {
-		u, err := url.Parse(proxy)
+	if o.Proxy != "" {
+		u, err := url.Parse(o.Proxy)
 		if err != nil {
-			return nil, errors.New("the URL of the proxy cannot be read")
+			return guarded{}, errors.New("the URL of the proxy cannot be read")
 		}
 		t.Proxy = http.ProxyURL(u)
 	}
@@ -87,11 +87,11 @@ func newTransport(c credentials, proxy string) (*http.Transport, error) {
 	if c.certificate != nil {
 		pair, err := tls.X509KeyPair(c.certificate, c.key)
 		if err != nil {
-			return nil, errors.New("tls.crt and tls.key are no pair of a certificate and its key")
+			return guarded{}, errors.New("tls.crt and tls.key are no pair of a certificate and its key")
 		}
 		t.TLSClientConfig.Certificates = []tls.Certificate{pair}
 	}
-	return t, nil
+	return guarded{t, o.AllowedHosts}, nil
 }
 
 // httpWire is one fetch over http.
@@ -99,7 +99,7 @@ type httpWire struct {
 	base        *url.URL // where a redirect led to, after advertise
 	credentials credentials
 	token       string // of a GitHub App
-	transport   *http.Transport
+	transport   guarded
 	tokens      *tokens
 }
 

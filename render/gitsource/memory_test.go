@@ -52,21 +52,28 @@ func fetchOnce(url, cache string) error {
 	return fs.WalkDir(c.Tree, ".", func(_ string, _ fs.DirEntry, err error) error { return err })
 }
 
-// peak is the most memory that a process got from the system for one fetch, in
-// bytes.
-func peak(t *testing.T, url string) int64 {
+// fetchApart fetches in a process of its own, and answers what that prints.
+func fetchApart(t *testing.T, url string, environment ...string) (string, error) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), childURL+"="+url, childCache+"="+t.TempDir())
+	cmd.Env = append(append(os.Environ(), childURL+"="+url), environment...)
 	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// peak is the most memory that a process got from the system for one fetch, in
+// bytes.
+func peak(t *testing.T, url string) int64 {
+	t.Helper()
+	out, err := fetchApart(t, url, childCache+"="+t.TempDir())
 	if err != nil {
 		t.Fatalf("fetch in a process of its own: %v\n%s", err, out)
 	}
-	bytes, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	bytes, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,10 @@ type Options struct {
 	// Proxy is the URL of an http, https or socks5 proxy. Empty means the one
 	// that HTTPS_PROXY, HTTP_PROXY and NO_PROXY name, for http alone.
 	Proxy string
+	// AllowedHosts are the hosts that may be asked, the one of URL, of a GitHub
+	// App's API and where servers redirect to: each with its port, or without one
+	// for any. A proxy is none of them. Empty allows all.
+	AllowedHosts []string
 	// Cache is a folder for the newest commit's objects. It may be emptied at
 	// any time. Empty keeps them in memory.
 	Cache string
@@ -67,6 +71,9 @@ func (o Options) Validate() error {
 	if err != nil {
 		errs = append(errs, err)
 	}
+	if err := o.allowed(at); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := parseRef(o.Ref); err != nil {
 		errs = append(errs, err)
 	}
@@ -86,10 +93,24 @@ func (o Options) Validate() error {
 	if o.Auth == "" && at.scheme == "ssh" {
 		problem("%s: ssh needs a folder with the files identity and known_hosts", at)
 	}
+	if err := o.Limits.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if err := validateProxy(o.Proxy); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// allowed says why the host of an address must not be asked.
+func (o Options) allowed(at address) error {
+	if err := hosts(o.AllowedHosts).validate(); err != nil {
+		return err
+	}
+	if at.scheme == "" {
+		return nil // the URL cannot be read
+	}
+	return hosts(o.AllowedHosts).check(at.scheme, at.host)
 }
 
 func validateProxy(proxy string) error {

@@ -28,6 +28,9 @@ func (r *sshRemote) connect(ctx context.Context) (_ wire, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := hosts(r.options.AllowedHosts).check(r.at.scheme, r.at.host); err != nil {
+		return nil, err
+	}
 	conn, err := dialVia(ctx, r.options.Proxy, r.at.dial())
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 
 	"lamplighter.dev/reconcile/agent"
@@ -20,6 +21,8 @@ type agentFlags struct {
 	git, ref, path string
 	auth           string
 	proxy          string
+	allowedHosts   []string
+	maxPack        string
 	cache          string
 	submodules     bool
 	forwardOnly    bool
@@ -72,6 +75,8 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.fetchTimeout, "fetch-timeout", time.Minute, "bound on one fetch")
 	flags.StringVar(&f.auth, "git-auth", "", "folder with credentials for the remote, such as a mounted Secret; read at every fetch")
 	flags.StringVar(&f.proxy, "git-proxy", "", "http, https or socks5 proxy to the remote; default from HTTPS_PROXY and NO_PROXY")
+	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "hosts that may be asked, such as git.example.com or git.example.com:8443; --git, a GitHub App's API and redirects are held against it; empty allows all")
+	flags.StringVar(&f.maxPack, "git-max-pack", "128Mi", "how much the remote may send for one commit; four times that may be in it, and half in one file")
 	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
 	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
 	flags.BoolVar(&f.forwardOnly, "ff-only", false, "refuse a commit that was not made on top of the one in force, as after a forced push")
@@ -96,6 +101,10 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return agent.Config{}, fmt.Errorf("--log-format %q: use text or json", f.logFormat)
 	}
+	maxPack, err := resource.ParseQuantity(f.maxPack)
+	if err != nil || maxPack.Sign() <= 0 {
+		return agent.Config{}, fmt.Errorf("--git-max-pack %q: use a size like 128Mi", f.maxPack)
+	}
 	cluster, err := g.config()
 	if err != nil {
 		return agent.Config{}, err
@@ -108,6 +117,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Source: gitsource.Options{
 			URL: f.git, Ref: f.ref, Timeout: f.fetchTimeout,
 			Auth: f.auth, Proxy: f.proxy, Cache: f.cache, Submodules: f.submodules,
+			AllowedHosts: f.allowedHosts, Limits: gitsource.Limits{Pack: maxPack.Value()},
 		},
 		Path:           f.path,
 		VerifyKeysFile: f.verifyKeys,

@@ -113,7 +113,7 @@ func annotation(reason string) []byte {
 // heldInGit says that the agent applies the annotation, and would again.
 func heldInGit(o metav1.Object) bool {
 	for _, m := range o.GetManagedFields() {
-		if m.Manager == inventory.FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+health.HoldAnnotation+`"`)) {
+		if m.Manager == inventory.FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+health.HoldAnnotation+`"`)) {
 			return true
 		}
 	}
