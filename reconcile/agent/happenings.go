@@ -35,6 +35,7 @@ const (
 	halted       happeningReason = "Halted"
 	visitFailed  happeningReason = "VisitFailed"
 	reverted     happeningReason = "Reverted"
+	leaked       happeningReason = "Leaked"
 )
 
 // level of the Event.
@@ -76,7 +77,7 @@ func happenings(report reconcile.Report, before []rollout.Proceed, now time.Time
 		h := happening{reason: reverted, note: r.String(), once: r.From + r.Since.UTC().Format(time.RFC3339)}
 		out = append(out, ofDaemonSet(report, h, nameOf(r.DaemonSet))...)
 	}
-	return append(out, failed(report)...)
+	return slices.Concat(out, leaksOf(report), failed(report))
 }
 
 func saidBy(who string) string {
@@ -108,6 +109,29 @@ func ofDaemonSet(report reconcile.Report, h happening, name types.NamespacedName
 	}
 	h.daemonSet, h.uid = name, report.Observation.DaemonSets[i].UID
 	return []happening{h}
+}
+
+// leaksOf are the pods that this pass has put on record as made by no visit.
+func leaksOf(report reconcile.Report) []happening {
+	before := map[rollout.Leak]bool{}
+	for _, l := range report.Before.Ledger.Leaks {
+		before[rollout.Leak{DaemonSet: l.DaemonSet, Node: l.Node, Pod: l.Pod}] = true
+	}
+	var out []happening
+	for _, l := range report.After.Ledger.Leaks {
+		if l.Pod == "" || before[rollout.Leak{DaemonSet: l.DaemonSet, Node: l.Node, Pod: l.Pod}] {
+			continue
+		}
+		if len(out) == mostFailures {
+			break
+		}
+		note := fmt.Sprintf("node %s is at %s without a visit: %s", l.Node, l.Revision, l.Cause)
+		if l.Message != "" {
+			note += ", " + l.Message
+		}
+		out = append(out, ofDaemonSet(report, happening{reason: leaked, node: l.Node, note: note, once: l.Node + string(l.Pod)}, nameOf(l.DaemonSet))...)
+	}
+	return out
 }
 
 // failed are the nodes that this pass has put on record as failed.

@@ -25,6 +25,7 @@ type Metrics struct {
 	commitTime     prometheus.Gauge
 	commitAccepted prometheus.Gauge
 	clockSkew      prometheus.Gauge
+	leaks          *prometheus.GaugeVec
 	webhooks       *prometheus.CounterVec
 }
 
@@ -55,11 +56,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_commit_accepted", Help: "1 if the newest commit is the one in force, 0 if it was refused or could not be fetched."}),
 		clockSkew: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "lamplighter_clock_skew_seconds", Help: "How far this machine's clock is ahead of the API server's, in seconds, to within half a second and half the time of an answer."}),
+		leaks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lamplighter_leaked_pods", Help: "Pods of revisions in force that no visit made, by cause."}, []string{"cause"}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lamplighter_webhook_requests_total", Help: "Requests to the webhook receiver, by result."}, []string{"result"}),
 	}
 	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
-		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.webhooks)
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.leaks, m.webhooks)
 	return m
 }
 
@@ -74,6 +77,12 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 		m.commitAccepted.Set(0)
 	} else if report.Observation.Fleet != nil && report.After.Record.Problem == "" {
 		m.commitAccepted.Set(1)
+	}
+	m.leaks.Reset()
+	for _, l := range report.Plan.Rollout.Ledger.Leaks {
+		if l.Pod != "" {
+			m.leaks.WithLabelValues(string(l.Cause)).Inc()
+		}
 	}
 	for _, o := range report.Outcomes {
 		m.objects.WithLabelValues(string(o.Result)).Inc()

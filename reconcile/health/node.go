@@ -24,6 +24,7 @@ type Node struct {
 	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
 	CordonedBy     string    // the mark of whoever cordoned it for a visit; "" when nobody did
 	Conditions     []NodeCondition
+	Created        time.Time
 }
 
 // A NodeCondition is the status of one condition of a node.
@@ -36,6 +37,7 @@ type NodeCondition struct {
 func NodeOf(n *corev1.Node) Node {
 	node := Node{
 		Name:           n.Name,
+		Created:        n.CreationTimestamp.Time,
 		Labels:         n.Labels,
 		Taints:         n.Spec.Taints,
 		NotReadyReason: "the node has no Ready condition",

@@ -32,6 +32,7 @@ type Pod struct {
 	Finalizers       []string  // that keep it from going; nil unless Deleting
 	GracePeriod      time.Duration
 	Problem          Problem
+	Disruption       string // who or what ends it, if that is said: the message of its DisruptionTarget condition
 	References       []inventory.ID
 	Needs            *Needs // nil when not known
 }
@@ -61,6 +62,8 @@ func PodOf(p *corev1.Pod) Pod {
 	}
 	for _, c := range p.Status.Conditions {
 		switch {
+		case c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue:
+			pod.Disruption = joinWords(c.Reason, c.Message)
 		case c.Type != corev1.PodReady:
 		case c.Status == corev1.ConditionTrue:
 			pod.Ready, pod.ReadySince = true, c.LastTransitionTime.Time
@@ -70,6 +73,9 @@ func PodOf(p *corev1.Pod) Pod {
 	}
 	return pod
 }
+
+// Ended says that the pod's containers have ended and will not start again.
+func (p *Pod) Ended() bool { return p.terminal() }
 
 // terminal says that the pod's containers have ended and will not start again.
 func (p *Pod) terminal() bool {

@@ -104,6 +104,16 @@ func formatPlan(p Plan, s *scene) string {
 		}
 		b.WriteString("\n")
 	}
+	for _, l := range p.Ledger.Leaks {
+		fmt.Fprintf(&b, "leak %s %s %s %s", l.Node, short(l.DaemonSet), l.Revision, l.Cause)
+		if l.Message != "" {
+			fmt.Fprintf(&b, " (%s)", l.Message)
+		}
+		if l.Pod == "" {
+			b.WriteString(", going")
+		}
+		b.WriteString("\n")
+	}
 	for _, r := range p.Ledger.Reversals {
 		fmt.Fprintf(&b, "reversal %s %s %s>%s of %s at %s\n", r.Policy, short(r.DaemonSet), r.From, r.To, r.Template, r.Commit)
 	}

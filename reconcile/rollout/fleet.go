@@ -44,8 +44,12 @@ type daemonSet struct {
 	placer   health.Placer
 	needs    health.Needs
 	unproven sentence
-	admitted bool     // a pod of the revision exists
-	question Question // about its admission; zero while it was not asked
+	admitted bool      // a pod of the revision exists
+	since    time.Time // when its revision came; zero while that is not known
+	// leakedAfter is when a pod of the revision was made at the earliest that has
+	// leaked.
+	leakedAfter time.Time
+	question    Question // about its admission; zero while it was not asked
 }
 
 // trusted says that the revision is of the newest template in Git.

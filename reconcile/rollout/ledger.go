@@ -30,6 +30,7 @@ type Ledger struct {
 	Governed   map[string]Governance `json:"governed,omitempty"`   // by DaemonSet
 	Waves      []SettledWave         `json:"waves,omitempty"`      // by policy and wave
 	Reversals  []Reversal            `json:"reversals,omitempty"`  // by DaemonSet
+	Leaks      []Leak                `json:"leaks,omitempty"`      // by DaemonSet and node
 }
 
 // A Visit takes one node from outdated to settled, for all DaemonSets of a
@@ -157,7 +158,10 @@ type Governance struct {
 	Proven    string            `json:"proven,omitempty"`  // the revision that a visit settled last
 	Settled   string            `json:"settled,omitempty"` // the last revision on which all nodes had settled
 	Documents []policy.Document `json:"documents,omitempty"`
-	Left      bool              `json:"left,omitzero"` // its template was live without the policy: only its deletion waits
+	Revision  string            `json:"revision,omitempty"` // the one in force
+	Since     time.Time         `json:"since,omitzero"`     // when that was seen first
+	Before    time.Time         `json:"before,omitzero"`    // when the one before was, or Since
+	Left      bool              `json:"left,omitzero"`      // its template was live without the policy: only its deletion waits
 }
 
 // Pause stops a policy, in the place of what was said of it before.
@@ -249,6 +253,7 @@ func (l Ledger) clone() Ledger {
 	l.Finished = slices.Clone(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
 	l.Waves = slices.Clone(l.Waves)
+	l.Leaks = slices.Clone(l.Leaks)
 	l.Reversals = slices.Clone(l.Reversals)
 	return l
 }

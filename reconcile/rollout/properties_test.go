@@ -54,6 +54,11 @@ func timeless(p Plan, now, later time.Time) Plan {
 	for i := range p.Ledger.Failures {
 		zero(&p.Ledger.Failures[i].At)
 	}
+	for name, g := range p.Ledger.Governed {
+		zero(&g.Since)
+		zero(&g.Before)
+		p.Ledger.Governed[name] = g
+	}
 	for i := range p.Ledger.Reversals {
 		zero(&p.Ledger.Reversals[i].Since)
 	}

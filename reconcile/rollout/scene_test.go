@@ -251,7 +251,7 @@ func (s *scene) readSettled(w []string) SettledWave {
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
 // [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE]
-// [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE]".
+// [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE] [since=AGE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
 	d := health.DaemonSet{
@@ -265,6 +265,9 @@ func (s *scene) readDaemonSet(w []string) {
 			governed.Proven = w[2]
 		case "settled":
 			governed.Settled = value
+		case "since":
+			governed.Revision, governed.Since = w[2], s.now.Add(-age(s.t, value))
+			governed.Before = governed.Since.Add(-time.Hour)
 		case "kept":
 			for hash := range strings.SplitSeq(value, ",") {
 				d.History = append(d.History, health.Revision{Owner: d.UID, Hash: hash})
@@ -318,6 +321,8 @@ func (s *scene) readNode(w []string) {
 			}
 		case "deleting":
 			n.Deleting = true
+		case "created":
+			n.Created = s.now.Add(-age(s.t, value))
 		case "maintenance":
 			n.Maintenance = value
 		case "cordoned":
@@ -372,6 +377,8 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 			if value != "" {
 				p.UnreadySince = s.now.Add(-age(s.t, value))
 			}
+		case "disrupted":
+			p.Disruption = value
 		case "deleting":
 			p.Deleting, p.DeletionDeadline = true, s.now.Add(-age(s.t, value))
 		case "needs":

@@ -31,16 +31,17 @@ type tour struct {
 	perNode   bool         // windows select nodes
 	estimate  time.Duration
 	paused    *Pause
-	counts    []Counts       // by place in sets
-	outdated  []int          // by place in sets: nodes that are on another revision
-	settled   []int          // by place in sets: nodes that have settled on the revision
-	unsettled []int          // by place in sets: nodes that are Ready and have not
-	broken    []brokenNode   // seen in this pass
-	halted    string         // why; "" when it is not
-	gateHolds map[int]hold   // by wave: what its gates say
-	rejected  hold           // why the API server does not admit a pod; zero when it does, or nobody asked
-	trials    map[string]int // by DaemonSet: visits that try its revision and have not settled
-	amnesty   map[string]int // by DaemonSet: nodes whose failure is acknowledged
+	counts    []Counts        // by place in sets
+	outdated  []int           // by place in sets: nodes that are on another revision
+	settled   []int           // by place in sets: nodes that have settled on the revision
+	unsettled []int           // by place in sets: nodes that are Ready and have not
+	leaks     []candidateLeak // seen in this pass
+	broken    []brokenNode    // seen in this pass
+	halted    string          // why; "" when it is not
+	gateHolds map[int]hold    // by wave: what its gates say
+	rejected  hold            // why the API server does not admit a pod; zero when it does, or nobody asked
+	trials    map[string]int  // by DaemonSet: visits that try its revision and have not settled
+	amnesty   map[string]int  // by DaemonSet: nodes whose failure is acknowledged
 
 	buffer   []*health.Pod
 	youngest time.Time         // when the last of the node's settled pods became available
@@ -114,6 +115,7 @@ func (t *tour) survey() {
 	}
 	t.recordFailures()
 	t.recordSettled()
+	t.recordLeaks()
 	if t.book.lost {
 		t.adopt()
 	}
@@ -141,6 +143,7 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 		t.follow(step, d, verdict, node.Name)
 		t.count(place, placement, verdict)
 		t.noteFailure(place, step, d, verdict, node.Name)
+		t.noteLeak(place, step, d, verdict, node)
 		if s.weigh(step, verdict, placement, t.now) {
 			t.alarm.at(step.Evicted.Add(doubt))
 		}

@@ -40,6 +40,8 @@ type book struct {
 	failed  map[Failure]int // by key: the place in the ledger
 	refused map[visitKey]Refusal
 	waves   map[waveKey]SettledWave
+
+	knownSince time.Time // since when visits are on record; zero when all are
 }
 
 // doubtful says that the eviction may have been sent although its pod looks

@@ -195,6 +195,7 @@ func (n Node) health() health.Node {
 	out := health.Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since, NotReadyReason: n.NotReadyReason,
 		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, CordonedBy: n.CordonedBy,
+		Created: n.Created,
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Conditions)) {
 		out.Conditions = append(out.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(name), Status: corev1.ConditionStatus(n.Conditions[name])})
@@ -265,6 +266,7 @@ func (p Pod) health(references [][]inventory.ID) health.Pod {
 		Created: p.Created, Ready: p.Ready, ReadySince: p.ReadySince, UnreadySince: p.UnreadySince,
 		Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline, Finalizers: p.Finalizers,
 		GracePeriod: time.Duration(p.GraceSeconds) * time.Second, Problem: health.Problem{Reason: p.Problem, Message: p.ProblemMessage},
+		Disruption: p.Disruption,
 	}
 	if p.References >= 0 {
 		out.References = references[p.References]

@@ -89,6 +89,7 @@ type Node struct {
 	Maintenance    string            `json:"maintenance,omitempty"`
 	CordonedBy     string            `json:"cordonedBy,omitempty"`
 	Conditions     map[string]string `json:"conditions,omitempty"` // status by type, of those that gates ask for
+	Created        time.Time         `json:"created,omitzero"`
 }
 
 // Taint is a node's taint.
@@ -152,6 +153,7 @@ type Pod struct {
 	GraceSeconds     int64           `json:"graceSeconds,omitempty"`
 	Problem          string          `json:"problem,omitempty"`
 	ProblemMessage   string          `json:"problemMessage,omitempty"`
+	Disruption       string          `json:"disruption,omitempty"`
 	References       int             `json:"references"` // its place in the snapshot's references; -1 for none
 }
 

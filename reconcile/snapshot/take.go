@@ -174,6 +174,7 @@ func nodeOf(n health.Node) Node {
 	out := Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since.UTC(), NotReadyReason: n.NotReadyReason,
 		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, CordonedBy: n.CordonedBy,
+		Created: n.Created.UTC(),
 	}
 	for _, c := range n.Conditions {
 		if out.Conditions == nil {
@@ -232,7 +233,7 @@ func (s *Snapshot) pods(pods []health.Pod) {
 			Created: p.Created.UTC(), Ready: p.Ready, ReadySince: p.ReadySince.UTC(), UnreadySince: p.UnreadySince.UTC(),
 			Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline.UTC(), Finalizers: p.Finalizers,
 			GraceSeconds: int64(p.GracePeriod / time.Second), Problem: p.Problem.Reason, ProblemMessage: p.Problem.Message,
-			References: references,
+			References: references, Disruption: p.Disruption,
 		})
 	}
 }

@@ -49,6 +49,7 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 	b.placement(set, node)
 	b.node(node)
 	pod := b.pods(set, node, d)
+	b.leak(d.DaemonSet, pod)
 	b.said(d.DaemonSet, pod, d.State)
 	if d.Reason != rollout.UpToDate {
 		b.hold(set)
@@ -200,6 +201,15 @@ func (b *builder) pods(d *health.DaemonSet, node *health.Node, decision rollout.
 		}
 	}
 	return pod
+}
+
+// leak says why a pod is new though no visit made it.
+func (b *builder) leak(name types.NamespacedName, pod *health.Pod) {
+	for _, l := range b.Plan.Rollout.Ledger.LeaksOf(name) {
+		if pod != nil && l.Pod == pod.UID {
+			b.add("leak", Note, "no visit made this pod: %s", join(string(l.Cause), l.Message))
+		}
+	}
 }
 
 func podMark(s health.State) Mark {

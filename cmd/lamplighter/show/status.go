@@ -44,6 +44,8 @@ type DaemonSetStatus struct {
 	Never     string `json:"never,omitempty"`
 	// Reverted is set when its template is not the one in Git, which is marked bad.
 	Reverted *Reverted `json:"reverted,omitempty"`
+	// Leaks are pods of the revision in force that no visit made.
+	Leaks []Leak `json:"leaks,omitempty"`
 }
 
 // PolicyStatus is one policy as a whole.
@@ -94,6 +96,7 @@ func NewStatus(obs reconcile.Observation, plan reconcile.Plan, f reconcile.Forec
 		for _, c := range p.DaemonSets {
 			d := daemonSetStatus(p, f.Rollout.Of(p.Name), c)
 			d.Reverted = reverted(plan.Rollout.Ledger.Reversal(c.Name))
+			d.Leaks = leaks(plan.Rollout.Ledger.LeaksOf(c.Name))
 			s.DaemonSets = append(s.DaemonSets, d)
 		}
 	}
@@ -211,6 +214,11 @@ func WriteStatus(w io.Writer, s Status) error {
 	for _, d := range s.DaemonSets {
 		if d.Reverted != nil {
 			fmt.Fprintf(w, "REVERTED  %s/%s: %s\n", d.Namespace, d.Name, d.Reverted.text)
+		}
+	}
+	for _, d := range s.DaemonSets {
+		if len(d.Leaks) > 0 {
+			fmt.Fprintf(w, "LEAKED  %s/%s: %s\n", d.Namespace, d.Name, leakWords(d.Leaks))
 		}
 	}
 	for _, line := range s.stuck() {
