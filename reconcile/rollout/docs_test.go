@@ -23,6 +23,9 @@ func TestDocumented(t *testing.T) {
 	if diff := cmp.Diff(texts(health.States()), rowsUnder(page, "Node states")); diff != "" {
 		t.Errorf("documented states (-code +page):\n%s", diff)
 	}
+	if diff := cmp.Diff(texts(LeakCauses()), rowsUnder(page, "Leaks")); diff != "" {
+		t.Errorf("documented causes (-code +page):\n%s", diff)
+	}
 	if diff := cmp.Diff(texts(Reasons()), rowsUnder(page, "Reasons")); diff != "" {
 		t.Errorf("documented reasons (-code +page):\n%s", diff)
 	}
