@@ -15,8 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-
-	"lamplighter.dev/inventory"
 )
 
 const (
@@ -97,6 +95,7 @@ func (w *world) rollout(b testing.TB, change func()) time.Duration {
 	}
 	change()
 	var start time.Time
+	var last appsv1.DaemonSetStatus
 	for e := range watching.ResultChan() {
 		d, ok := e.Object.(*appsv1.DaemonSet)
 		if !ok || d.Generation == before {
@@ -105,11 +104,12 @@ func (w *world) rollout(b testing.TB, change func()) time.Duration {
 		if start.IsZero() {
 			start = time.Now()
 		}
-		if s := d.Status; s.ObservedGeneration == d.Generation && s.UpdatedNumberScheduled == benchNodes && s.NumberAvailable == benchNodes {
+		last = d.Status
+		if s := last; s.ObservedGeneration == d.Generation && s.UpdatedNumberScheduled == benchNodes && s.NumberAvailable == benchNodes {
 			return time.Since(start)
 		}
 	}
-	b.Fatalf("%s: not rolled out within %s", inventory.FieldManager, benchPatience)
+	b.Fatalf("%s/agent: not rolled out within %s: %+v", w.namespace, benchPatience, last)
 	return 0
 }
 

@@ -5,14 +5,20 @@ package cluster
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/cache"
 
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+	"lamplighter.dev/reconcile/rollout"
+	"lamplighter.dev/reconcile/window"
 )
 
 // manyPods is a cluster of so many pods: 20 DaemonSets over the nodes.
@@ -80,6 +86,59 @@ func typicalPod(node, set int) *corev1.Pod {
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
 		},
 	}
+}
+
+// BenchmarkMemoryOfPasses is what an agent takes that watches 5,000 nodes with 20
+// DaemonSets and plans the visit of each: what is alive between two passes, and
+// what the process has of the machine after some, the garbage of passes
+// included. The client and Git are not in it.
+func BenchmarkMemoryOfPasses(b *testing.B) {
+	now := time.Now()
+	store := podStore(b)
+	obs, policies := everywhere()
+	between := heap()
+	debug.FreeOSMemory() // what it took to make the pods
+	for b.Loop() {
+		obs.Pods = valuesOf[health.Pod](store)
+		plan := rollout.New(obs, policies, now)
+		if got := len(plan.Decisions); got != manyPods/perPolicy {
+			b.Fatalf("got %d decisions", got)
+		}
+		obs.Ledger, obs.Pods = plan.Ledger, nil
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	b.ReportMetric(float64(between)/1e6, "MB-alive")
+	b.ReportMetric(float64(stats.Sys-stats.HeapReleased)/1e6, "MB-process")
+	runtime.KeepAlive(store)
+}
+
+// perPolicy is how many DaemonSets a policy upgrades.
+const perPolicy = 4
+
+// everywhere is where the typical pods run, and policies by which all of them
+// are outdated.
+func everywhere() (rollout.Observed, []policy.UpgradePolicy) {
+	obs := rollout.Observed{Supposed: true}
+	for i := range manyPods / 20 {
+		obs.Nodes = append(obs.Nodes, health.Node{Name: fmt.Sprintf("node-%05d", i), Ready: true, Labels: map[string]string{"pool": "a"}})
+	}
+	var policies []policy.UpgradePolicy
+	for i := range 20 {
+		name := types.NamespacedName{Namespace: "kube-system", Name: fmt.Sprintf("agent-%d", i)}
+		obs.DaemonSets = append(obs.DaemonSets, health.DaemonSet{
+			Name: name, UID: types.UID(fmt.Sprintf("ds-%d", i)), Revision: "new", RevisionObserved: true, OnDelete: true, Template: &corev1.PodSpec{},
+		})
+		if i%perPolicy == 0 {
+			policies = append(policies, policy.UpgradePolicy{
+				Name: fmt.Sprintf("policy-%02d", i), MaxUnavailable: intstr.FromString("10%"), ReadyTimeout: time.Minute,
+				Calendar: window.Calendar{Always: true},
+			})
+		}
+		last := &policies[len(policies)-1]
+		last.DaemonSets = append(last.DaemonSets, name)
+	}
+	return obs, policies
 }
 
 // BenchmarkSnapshotOfPods copies a hundred thousand pods out of the watch.
