@@ -41,6 +41,18 @@ type Impact struct {
 // Foresee runs the planner that made a plan on, on a simulated clock. What was
 // refused, and what is held until somebody does something, stays as it is.
 func Foresee(obs Observation, plan Plan, now time.Time) Forecast {
+	f, observed := look(obs, plan)
+	return Forecast{Rollout: rollout.Simulate(observed, obs.Policies.Upgrades, now), Impacts: f.impacts}
+}
+
+// Impacts are those of a forecast, without the simulation.
+func Impacts(obs Observation, plan Plan) []Impact {
+	f, _ := look(obs, plan)
+	return f.impacts
+}
+
+// look finds what the plan does to DaemonSets, and what there is to plan with then.
+func look(obs Observation, plan Plan) (foresight, rollout.Observed) {
 	f := foresight{obs: obs, decided: map[inventory.ID]inventory.Decision{}, pods: map[types.UID]map[string]string{}, reversals: reversals(obs)}
 	for _, d := range plan.Objects.Decisions() {
 		f.decided[d.ID] = d
@@ -60,7 +72,7 @@ func Foresee(obs Observation, plan Plan, now time.Time) Forecast {
 	f.create()
 	slices.SortFunc(f.impacts, func(a, b Impact) int { return inventory.Compare(a.ID, b.ID) })
 	observed.Pods = slices.DeleteFunc(slices.Clone(obs.Pods), func(p health.Pod) bool { return f.leaving[podOn{p.Owner, p.Node}] })
-	return Forecast{Rollout: rollout.Simulate(observed, obs.Policies.Upgrades, now), Impacts: f.impacts}
+	return f, observed
 }
 
 // foresight is a forecast while it is made.

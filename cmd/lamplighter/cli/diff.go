@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +26,8 @@ func newDiffCommand(g *globals) *cobra.Command {
 		Short: "Show what applying a working tree would change in the cluster",
 		Long: `Show what applying a working tree would change, by a server-side dry run, and what
 is held back, guarded or refused, and why. The values of Secrets are masked.
-Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`,
+KUBECTL_EXTERNAL_DIFF names a program that prints the differences instead, as with
+kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`,
 		Example:           "  lamplighter diff . --path clusters/prod --context prod",
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
@@ -43,9 +46,7 @@ Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`
 			if err != nil {
 				return err
 			}
-			err = printAnswer(g, diff, func(w io.Writer, d show.Diff) error {
-				return show.WriteDiff(w, d, show.Options{Color: g.colored()})
-			})
+			err = printDiff(ctx, g, diff)
 			if err != nil || len(diff.Objects) == 0 {
 				return err
 			}
@@ -64,6 +65,17 @@ Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for an error.`
 	return cmd
 }
 
+// printDiff prints text with the program that the environment names, if it does.
+func printDiff(ctx context.Context, g *globals, diff show.Diff) error {
+	command := os.Getenv(externalDiff)
+	if g.output == formatText && strings.TrimSpace(command) != "" {
+		return runExternalDiff(ctx, g, command, diff)
+	}
+	return printAnswer(g, diff, func(w io.Writer, d show.Diff) error {
+		return show.WriteDiff(w, d, show.Options{Color: g.colored()})
+	})
+}
+
 func diffNow(ctx context.Context, c *connection, fleet *reconcile.Fleet) (show.Diff, error) {
 	obs, err := c.reconciler.Observe(ctx, reconcile.Source{Fleet: fleet})
 	if err != nil {
@@ -74,6 +86,7 @@ func diffNow(ctx context.Context, c *connection, fleet *reconcile.Fleet) (show.D
 		return show.Diff{}, err
 	}
 	diff, err := show.NewDiff(plan.Objects, obs.Changes)
+	diff.Tell(reconcile.Impacts(obs, plan))
 	if refused := obs.Refused(); refused != nil {
 		diff.Refused = refused.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile"
 )
 
 // ObjectDiff is one object of a diff.
@@ -26,6 +27,14 @@ type ObjectDiff struct {
 	// it, Secret values masked. It is empty for what is only deleted, and for
 	// what another inventory owns.
 	Diff string `json:"diff,omitempty"`
+	// What the change of a DaemonSet means for nodes; see [PlannedObject].
+	Restarts int `json:"restarts,omitempty"`
+	Starts   int `json:"starts,omitempty"`
+	Leaves   int `json:"leaves,omitempty"`
+
+	// Live and Merged are both sides of Diff, as YAML; empty for what does not exist.
+	Live   string `json:"-"`
+	Merged string `json:"-"`
 }
 
 // Diff is what applying would change.
@@ -63,22 +72,31 @@ func NewDiff(plan inventory.Plan, changes []inventory.Change) (Diff, error) {
 			diff.Until = Time(d.Until)
 		}
 		if c, rendered := changeByID[d.ID]; rendered && d.Reason != inventory.NotOwned {
-			text, err := unified(c)
-			if err != nil {
+			if err := diff.compare(c); err != nil {
 				return Diff{}, fmt.Errorf("diff %s: %w", diff.Object, err)
 			}
-			diff.Diff = text
 		}
 		out.Objects = append(out.Objects, diff)
 	}
 	return out, nil
 }
 
+// Tell adds what changes of DaemonSets mean for nodes.
+func (d *Diff) Tell(impacts []reconcile.Impact) {
+	for i := range d.Objects {
+		for _, impact := range impacts {
+			if o := &d.Objects[i]; o.Object == inventory.Format(impact.ID) {
+				o.Restarts, o.Starts, o.Leaves = impact.Restarts, impact.Starts, impact.Leaves
+			}
+		}
+	}
+}
+
 // WriteDiff writes a diff as text: for each object a line that says what
 // happens to it and why, then the unified diff.
 func WriteDiff(w io.Writer, diff Diff, opts Options) error {
 	for _, d := range diff.Objects {
-		if _, err := fmt.Fprintln(w, d.headline()); err != nil {
+		if _, err := fmt.Fprintln(w, d.Headline()); err != nil {
 			return err
 		}
 		for line := range strings.Lines(d.Diff) {
@@ -90,8 +108,13 @@ func WriteDiff(w io.Writer, diff Diff, opts Options) error {
 	return nil
 }
 
-func (d ObjectDiff) headline() string {
-	return line(strings.ToLower(d.Action)+" "+d.Object, d.Reason, d.Until, d.Message)
+// Headline is one line that says what happens to the object and why.
+func (d ObjectDiff) Headline() string {
+	head := line(strings.ToLower(d.Action)+" "+d.Object, d.Reason, d.Until, d.Message)
+	if words := impactWords(reconcile.Impact{Restarts: d.Restarts, Starts: d.Starts, Leaves: d.Leaves}); words != "" {
+		head += " (" + words + ")"
+	}
+	return head
 }
 
 const (
@@ -116,27 +139,25 @@ func colorLine(line string, opts Options) string {
 	return color + strings.TrimSuffix(line, "\n") + reset + "\n"
 }
 
-// unified is the diff of the live object and what it would become.
-func unified(c inventory.Change) (string, error) {
+// compare fills in both sides, and how they differ.
+func (d *ObjectDiff) compare(c inventory.Change) (err error) {
 	after := c.Merged
 	if after == nil {
 		after = c.Object
 	}
 	if after == nil || (c.Live == nil && c.Kind != inventory.Create) {
-		return "", nil
+		return nil
 	}
 	before, after := meaningful(c.Live), meaningful(after)
 	maskSecrets(before, after)
-	was, err := asYAML(before)
-	if err != nil {
-		return "", err
+	if d.Live, err = asYAML(before); err != nil {
+		return err
 	}
-	becomes, err := asYAML(after)
-	if err != nil {
-		return "", err
+	if d.Merged, err = asYAML(after); err != nil {
+		return err
 	}
-	name := inventory.Format(c.ID)
-	return udiff.Unified("live/"+name, "git/"+name, was, becomes), nil
+	d.Diff = udiff.Unified("live/"+d.Object, "git/"+d.Object, d.Live, d.Merged)
+	return nil
 }
 
 func asYAML(obj *unstructured.Unstructured) (string, error) {

@@ -213,17 +213,21 @@ func plannedVisit(v rollout.Planned, zone *time.Location) PlannedVisit {
 	return out
 }
 
-// impactWords says what the change of a DaemonSet means for nodes.
 func (o PlannedObject) impactWords() string {
+	return impactWords(reconcile.Impact{Restarts: o.Restarts, Starts: o.Starts, Leaves: o.Leaves})
+}
+
+// impactWords says what the change of a DaemonSet means for nodes.
+func impactWords(i reconcile.Impact) string {
 	var words []string
-	if o.Restarts > 0 {
-		words = append(words, "restarts "+countOf(o.Restarts, "node"))
+	if i.Restarts > 0 {
+		words = append(words, "restarts "+countOf(i.Restarts, "node"))
 	}
-	if o.Leaves > 0 {
-		words = append(words, "ends pods on "+countOf(o.Leaves, "node")+" at once")
+	if i.Leaves > 0 {
+		words = append(words, "ends pods on "+countOf(i.Leaves, "node")+" at once")
 	}
-	if o.Starts > 0 {
-		words = append(words, "starts on "+countOf(o.Starts, "node"))
+	if i.Starts > 0 {
+		words = append(words, "starts on "+countOf(i.Starts, "node"))
 	}
 	return strings.Join(words, ", ")
 }
