@@ -24,12 +24,20 @@ const (
 // stuck: with them no window might be long enough, and none would be measured
 // that shows otherwise.
 func estimate(p policy.UpgradePolicy, finished []Visit) time.Duration {
+	return measured(p, finished, Visit.Took)
+}
+
+// estimateDrained is the same without the drain: what is yet to come once that
+// has begun, since it can be given up at any time.
+func estimateDrained(p policy.UpgradePolicy, finished []Visit) time.Duration {
+	return measured(p, finished, Visit.replacing)
+}
+
+func measured(p policy.UpgradePolicy, finished []Visit, length func(Visit) time.Duration) time.Duration {
 	var took []time.Duration
 	for i := range finished {
-		if v := &finished[i]; v.Policy == p.Name && v.Outcome == Settled {
-			if d := v.Took(); d > 0 && !v.wasStuck(p) {
-				took = append(took, d)
-			}
+		if v := &finished[i]; v.Policy == p.Name && v.Outcome == Settled && v.replacing() > 0 && !v.wasStuck(p) {
+			took = append(took, length(*v))
 		}
 	}
 	if len(took) < enough {

@@ -93,11 +93,15 @@ func (t *tour) heldByTime(s *stop) hold {
 	case w.Close.IsZero(), s.visit != nil && s.begun:
 		return hold{}
 	}
-	last := w.Close.Add(-t.estimate)
+	takes, what := t.estimate, "a visit"
+	if s.visit != nil && !s.visit.Drain.Since.IsZero() {
+		takes, what = t.drained, "the rest of the visit"
+	}
+	last := w.Close.Add(-takes)
 	t.alarm.at(last.Add(1))
 	if t.now.After(last) {
 		return hold{Hold, TooLateToStart, w.NextOpen, fmt.Sprintf(
-			"a visit takes %s and %s closes at %s", t.estimate, named(w.By), w.Close.UTC().Format(time.RFC3339))}
+			"%s takes %s and %s closes at %s", what, takes, named(w.By), w.Close.UTC().Format(time.RFC3339))}
 	}
 	return hold{}
 }

@@ -75,13 +75,19 @@ const (
 	Released Outcome = "released"
 )
 
-// Took is how long the node's pods were being replaced. Waiting for a window
-// between two DaemonSets does not count.
+// Took is how long the node was being drained and its pods replaced. Waiting for
+// a window between two DaemonSets does not count.
 func (v Visit) Took() time.Duration {
-	var took time.Duration
+	took := v.replacing()
 	if v.Drain.Done.After(v.Drain.Since) {
-		took = v.Drain.Done.Sub(v.Drain.Since)
+		took += v.Drain.Done.Sub(v.Drain.Since)
 	}
+	return took
+}
+
+// replacing is Took without the drain.
+func (v Visit) replacing() time.Duration {
+	var took time.Duration
 	for _, s := range v.Steps {
 		if s.Settled.After(s.Evicted) {
 			took += s.Settled.Sub(s.Evicted)

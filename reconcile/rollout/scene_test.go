@@ -99,11 +99,9 @@ func (s *scene) read(w []string) {
 		s.readNode(w)
 	case "visit":
 		l.Visits = append(l.Visits, s.readVisit(w))
-	case "measured": // measured POLICY COUNT DURATION
+	case "measured": // measured POLICY COUNT DURATION [DRAIN], which is a part of it
 		for range number(s.t, w[2]) {
-			settled := s.now.Add(-day)
-			l.Finished = append(l.Finished, Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled,
-				Steps: []Step{{DaemonSet: "x/x", To: "x", Evicted: settled.Add(-age(s.t, w[3])), Settled: settled}}})
+			l.Finished = append(l.Finished, s.readMeasured(w))
 		}
 	case "failure": // failure POLICY NODE DAEMONSET REVISION [acknowledged]
 		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
@@ -394,6 +392,20 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 		}
 	}
 	return p
+}
+
+func (s *scene) readMeasured(w []string) Visit {
+	s.t.Helper()
+	settled := s.now.Add(-day)
+	v := Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled}
+	evicted := settled.Add(-age(s.t, w[3]))
+	if len(w) > 4 {
+		v.Drain.Since = evicted
+		evicted = evicted.Add(age(s.t, w[4]))
+		v.Drain.Done = evicted
+	}
+	v.Steps = []Step{{DaemonSet: "x/x", To: "x", Evicted: evicted, Settled: settled}}
+	return v
 }
 
 // readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,

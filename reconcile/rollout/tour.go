@@ -30,6 +30,7 @@ type tour struct {
 	window    window.State // for some node
 	perNode   bool         // windows select nodes
 	estimate  time.Duration
+	drained   time.Duration // the estimate of a visit that has begun with its drain
 	paused    *Pause
 	counts    []Counts        // by place in sets
 	outdated  []int           // by place in sets: nodes that are on another revision
@@ -58,6 +59,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 		},
 		hours:    NewHours(p, b.ledger, f.doubt, f.now),
 		estimate: estimate(p, b.ledger.Finished),
+		drained:  estimateDrained(p, b.ledger.Finished),
 		busy:     map[string]string{}, gateHolds: map[int]hold{},
 	}
 	for _, name := range p.DaemonSets {
