@@ -13,7 +13,7 @@ import (
 type Drainer interface {
 	// Drain takes nodes one step further and waits for no pod.
 	Drain(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt
-	// Uncordon takes off the cordons that carry our mark.
+	// Uncordon takes off the cordons that carry our mark, each with one try.
 	Uncordon(ctx context.Context, nodes []rollout.Uncordon) error
 }
 

@@ -5,7 +5,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +22,9 @@ type Report struct {
 	Outcomes    []inventory.Outcome
 	Attempts    []rollout.Attempt
 	Drains      []rollout.Attempt // of decisions to drain
+	// StillCordoned says which nodes could not be given back, and why; nil when
+	// all could. The rest of the pass does not depend on it.
+	StillCordoned error
 	// Before is the state as it was found, and After as it was left.
 	Before, After State
 	// Next is when the next pass is due if nothing moves before; zero if time
@@ -49,12 +51,17 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 		return report, fmt.Errorf("record intent: %w", err)
 	}
 	r.ask(ctx, plan)
-	undone := r.uncordon(ctx, plan.Rollout)
 	r.act(ctx, &report)
-	err = errors.Join(undone, r.settle(ctx, &report))
+	err = r.settle(ctx, &report)
 	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now), nextTrial(obs, now))
+	if report.StillCordoned != nil {
+		report.Next = earliest(now, report.Next, now.Add(uncordonAgain))
+	}
 	return report, err
 }
+
+// uncordonAgain is how soon a node is to be given back that could not be.
+const uncordonAgain = 10 * time.Second
 
 // lookAgain is how soon after evictions that were not sent the next pass is due.
 const lookAgain = time.Second
@@ -204,9 +211,11 @@ func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time
 
 // act does what was decided: evictions first, since a window may shut while
 // objects are applied, then applies and prunes. Each takes time, so what comes
-// next is done only if nothing has come to forbid it.
+// next is done only if nothing has come to forbid it. Nodes are given back before
+// others are drained, which may be the same ones for another policy.
 func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
+	report.StillCordoned = r.uncordon(ctx, report.Plan.Rollout)
 	r.drain(ctx, report)
 	if objects := report.Plan.Objects; objects.Touches() {
 		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(r.doubted(report.Observation), objects.Steps, r.opts.Now()))

@@ -29,6 +29,9 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 			a.log.Warn("drain", "policy", at.Decision.Policy, "node", at.Decision.Node, "message", at.Message)
 		}
 	}
+	if report.StillCordoned != nil {
+		a.log.Warn("nodes stay cordoned", "err", report.StillCordoned)
+	}
 	a.logHalts(report)
 	a.logClock(report)
 	if refused := report.Observation.Refused(); refused != nil && report.Before.Record.Problem != report.After.Record.Problem {

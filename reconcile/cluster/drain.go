@@ -143,7 +143,7 @@ func (c *Cluster) cordon(ctx context.Context, d rollout.Decision) error {
 }
 
 // Uncordon takes cordon and mark off nodes, as far as the mark is still the one
-// that is meant.
+// that is meant. Each is tried once: whoever asks comes back.
 func (c *Cluster) Uncordon(ctx context.Context, nodes []rollout.Uncordon) error {
 	errs := make([]error, len(nodes))
 	var work errgroup.Group
@@ -169,7 +169,7 @@ func (c *Cluster) uncordon(ctx context.Context, u rollout.Uncordon) error {
 	if err != nil {
 		return err
 	}
-	err = c.try(ctx, func(ctx context.Context) error {
+	err = c.once(ctx, func(ctx context.Context) error {
 		_, err := c.typed.CoreV1().Nodes().Patch(ctx, u.Node, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
 		return err
 	})

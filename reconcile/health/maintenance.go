@@ -3,6 +3,7 @@
 package health
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type Mark struct {
 	Rest []string
 	// Means who is at work, and on what.
 	Means string
+	// Intended: nobody is yet, and it may take days until somebody is.
+	Intended bool
 }
 
 // A MarkKind is the part of an object that has the mark.
@@ -48,14 +51,14 @@ func Marks() []Mark {
 		{Kind: OnTaint, Key: corev1.TaintNodeOutOfService, Means: "an administrator has taken the node out of service"},
 		{Kind: OnTaint, Key: "node.cloudprovider.kubernetes.io/shutdown", Means: "the cloud has shut the machine down"},
 		{Kind: OnTaint, Key: "ToBeDeletedByClusterAutoscaler", Means: "cluster-autoscaler deletes the node"},
-		{Kind: OnTaint, Key: "DeletionCandidateOfClusterAutoscaler", Means: "cluster-autoscaler may delete the node soon"},
+		{Kind: OnTaint, Key: "DeletionCandidateOfClusterAutoscaler", Means: "cluster-autoscaler may delete the node soon", Intended: true},
 		{Kind: OnTaint, Key: "karpenter.sh/disrupted", Means: "Karpenter replaces the node"},
 		{Kind: OnTaint, Key: "karpenter.sh/disruption", Means: "an older Karpenter replaces the node"},
 		{Kind: OnTaint, Key: "aws-node-termination-handler/*", Means: "AWS is about to take the machine"},
 		{Kind: OnTaint, Key: "cloud.google.com/impending-node-termination", Means: "Google Cloud is about to take the machine"},
 		{Kind: OnTaint, Key: "UpdateInProgress", Means: "the Machine Config Operator updates the node"},
 		{Kind: OnTaint, Key: "medik8s.io/drain", Means: "the Node Maintenance Operator drains the node"},
-		{Kind: OnTaint, Key: "weave.works/kured-node-reboot", Means: "kured wants to reboot the node"},
+		{Kind: OnTaint, Key: "weave.works/kured-node-reboot", Means: "kured wants to reboot the node", Intended: true},
 		{Kind: OnCondition, Key: string(corev1.NodeGracefulNodeShutdownInProgress), Means: "the kubelet shuts the node down"},
 		{Kind: OnCondition, Key: string(corev1.NodeMaintenanceInProgress), Means: "somebody works on the node"},
 		{Kind: OnCondition, Key: string(corev1.NodeDrainInProgress), Means: "somebody drains the node"},
@@ -75,14 +78,15 @@ func (m Mark) matches(key string) bool {
 	return key == m.Key || (open && strings.HasPrefix(key, prefix))
 }
 
-// maintenanceOf says who else is at work on a node; "" when nobody is.
-func maintenanceOf(n *corev1.Node, marks []Mark) string {
+// maintenanceOf says who else is at work on a node, or about to be; "" when nobody
+// is. Begun says that somebody is at it, whoever is named.
+func maintenanceOf(n *corev1.Node, marks []Mark) (who string, begun bool) {
 	for _, m := range marks {
 		if key, ok := m.on(n); ok {
-			return m.said(key)
+			who, begun = cmp.Or(who, m.said(key)), begun || !m.Intended
 		}
 	}
-	return ""
+	return who, begun
 }
 
 // on finds the key of the node that has the mark.

@@ -22,6 +22,7 @@ type Node struct {
 	Deleting       bool      // has a deletionTimestamp
 	Hold           string    // the hold annotation's reason; "" when not held
 	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
+	AtWork         bool      // somebody of whom Maintenance tells has begun
 	CordonedBy     string    // the mark of whoever cordoned it for a visit; "" when nobody did
 	Conditions     []NodeCondition
 	Created        time.Time
@@ -45,8 +46,8 @@ func NodeOf(n *corev1.Node) Node {
 		Deleting:       n.DeletionTimestamp != nil,
 		Hold:           holdOf(n.Annotations),
 		CordonedBy:     n.Annotations[CordonedByAnnotation],
-		Maintenance:    maintenanceOf(n, Marks()),
 	}
+	node.Maintenance, node.AtWork = maintenanceOf(n, Marks())
 	for _, c := range n.Status.Conditions {
 		node.Conditions = append(node.Conditions, NodeCondition{c.Type, c.Status})
 		if c.Type != corev1.NodeReady {

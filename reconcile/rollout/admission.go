@@ -61,10 +61,19 @@ func (t *tour) check(s *stop) hold {
 }
 
 // stillRejected holds everything of a policy of which a pod is rejected, and asks
-// about that pod again when it is time.
+// about that pod again when it is time. It does so for others that wait, too: the
+// nodes of the rejected pod may be in a later wave than theirs, or held.
 func (t *tour) stillRejected(s *stop) hold {
-	if t.rejected.reason != "" && t.rejects(s.set) {
+	if t.rejected.reason == "" {
+		return hold{}
+	}
+	if t.rejects(s.set) {
 		return t.check(s)
+	}
+	for i := range t.stops {
+		if o := &t.stops[i]; o.set != nil && t.rejects(o.set) && o.set.question.Kind == "" {
+			t.check(o)
+		}
 	}
 	return t.rejected
 }

@@ -116,12 +116,14 @@ func (t *tour) leaveUndrained(s *stop) {
 }
 
 // uncordons finds the nodes that carry a mark of ours without need, whoever has
-// died between putting it there and taking it off. That waits for no window.
+// died between putting it there and taking it off. That waits for no window, but
+// for others who are at work there: most of them cordon no node that is cordoned,
+// and do not want it to fill up again.
 func (b *book) uncordons(f *fleet, instance string, policies []policy.UpgradePolicy) []Uncordon {
 	var out []Uncordon
 	for _, n := range f.nodes {
 		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(instance, ""))
-		if !ours || instance == "" {
+		if !ours || instance == "" || n.AtWork || f.locked[n.Name] != "" {
 			continue
 		}
 		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })

@@ -62,7 +62,7 @@ func (t *tour) heldBySomebody(s *stop) hold {
 	case t.maintenance(s.node) != "":
 		return hold{action: Hold, reason: NodeMaintenance, message: t.maintenance(s.node)}
 	case t.skipsCordoned(s.node):
-		return hold{action: Hold, reason: NodeCordoned, message: "somebody has cordoned the node"}
+		return hold{action: Hold, reason: NodeCordoned, message: cordonedBy(s.node)}
 	case t.paused != nil:
 		return hold{action: Hold, reason: Paused, message: t.paused.Reason}
 	case t.halted != "":
@@ -74,6 +74,13 @@ func (t *tour) heldBySomebody(s *stop) hold {
 // maintenance says who else is at work on a node; "" when nobody is.
 func (t *tour) maintenance(n *health.Node) string {
 	return cmp.Or(n.Maintenance, t.locked[n.Name])
+}
+
+func cordonedBy(n *health.Node) string {
+	if n.CordonedBy == "" {
+		return "somebody has cordoned the node"
+	}
+	return "the node is cordoned for a visit of " + n.CordonedBy + ": if there is no such policy any more, uncordon it"
 }
 
 // skipsCordoned says that the policy leaves the node to whoever cordoned it.

@@ -67,8 +67,9 @@ const (
 )
 
 // A Yes counts for fresh. What was not a Yes is asked again after firstAsk, then
-// twice as long each time, up to lastAsk: a rejected pod waits for somebody, a
-// gate opens by itself.
+// twice as long each time, up to lastAsk: a rejected pod waits for somebody, and
+// there may be no room on thousands of nodes. A gate opens by itself: up to
+// lastGate.
 const (
 	fresh    = 30 * time.Second
 	firstAsk = 5 * time.Second
@@ -85,7 +86,7 @@ func (a Answer) askedAgain(kind QuestionKind) time.Time {
 		return a.At.Add(fresh)
 	}
 	wait, last := firstAsk, lastGate
-	if kind == Admission {
+	if kind == Admission || kind == Room {
 		last = lastAsk
 	}
 	for n := 1; n < a.Misses && wait < last; n++ {

@@ -302,7 +302,7 @@ func (s *scene) readDaemonSet(w []string) {
 }
 
 // readNode reads "node NAME [DAEMONSET=POD+POD]... [notready=AGE] [ready=AGE]
-// [deleting] [cordoned] [maintenance=WHO] [hold=WHY] [taint=KEY:EFFECT]... [label=KEY=VALUE]...";
+// [deleting] [cordoned] [maintenance=WHO, or reboot-wanted] [hold=WHY] [taint=KEY:EFFECT]... [label=KEY=VALUE]...";
 // see readPod.
 func (s *scene) readNode(w []string) {
 	s.t.Helper()
@@ -322,7 +322,7 @@ func (s *scene) readNode(w []string) {
 		case "created":
 			n.Created = s.now.Add(-age(s.t, value))
 		case "maintenance":
-			n.Maintenance = value
+			n.Maintenance, n.AtWork = value, value != "reboot-wanted"
 		case "cordoned":
 			n.Unschedulable = true
 			n.Taints = append(n.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})

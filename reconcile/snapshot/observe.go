@@ -194,7 +194,7 @@ func (o Object) live(id inventory.ID) inventory.Live {
 func (n Node) health() health.Node {
 	out := health.Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since, NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, CordonedBy: n.CordonedBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy,
 		Created: n.Created,
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Conditions)) {

@@ -87,6 +87,7 @@ type Node struct {
 	Deleting       bool              `json:"deleting,omitempty"`
 	Hold           string            `json:"hold,omitempty"`
 	Maintenance    string            `json:"maintenance,omitempty"`
+	AtWork         bool              `json:"atWork,omitempty"`
 	CordonedBy     string            `json:"cordonedBy,omitempty"`
 	Conditions     map[string]string `json:"conditions,omitempty"` // status by type, of those that gates ask for
 	Created        time.Time         `json:"created,omitzero"`

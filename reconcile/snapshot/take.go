@@ -173,7 +173,7 @@ func quantities(v any) any {
 func nodeOf(n health.Node) Node {
 	out := Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since.UTC(), NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, CordonedBy: n.CordonedBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy,
 		Created: n.Created.UTC(),
 	}
 	for _, c := range n.Conditions {
