@@ -43,3 +43,11 @@ func TestAnswersToADryRun(t *testing.T) {
 		}
 	}
 }
+
+// The record has room for what is said of each of thousands of nodes.
+func TestNobodyFillsTheRecord(t *testing.T) {
+	got := admissionOf(apierrors.NewBadRequest(strings.Repeat("no\n", 10000)))
+	if len(got.Message) > 1100 || !strings.HasPrefix(got.Message, "no no ") {
+		t.Errorf("%d bytes: %.20q", len(got.Message), got.Message)
+	}
+}

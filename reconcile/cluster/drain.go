@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -17,15 +19,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/drain"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 )
 
-// drainsInFlight is how many nodes are looked at at once.
-const drainsInFlight = 8
+const (
+	// drainsInFlight is how many nodes are looked at at once.
+	drainsInFlight = 8
+	// longestLook bounds one look at a node, for which the pass waits. It is more
+	// than a webhook has by default.
+	longestLook = 15 * time.Second
+)
 
 // Drain takes each node of the decisions one step further: it is cordoned and
 // marked as ours, and the pods that have to go are evicted, those that are refused
@@ -62,11 +71,11 @@ func (c *Cluster) drainOnce(ctx context.Context, d rollout.Decision) (string, er
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("not drained: %w", context.Cause(ctx))
 	}
+	ctx, cancel := context.WithTimeout(ctx, min(longestLook, c.opts.RequestTimeout))
+	defer cancel()
 	if err := c.cordon(ctx, d); err != nil {
 		return "", fmt.Errorf("cordon: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
-	defer cancel()
 	helper := &drain.Helper{
 		Ctx: ctx, Client: c.typed, GracePeriodSeconds: -1, IgnoreAllDaemonSets: true, ChunkSize: pageSize,
 		Force: d.Drain.Force, DeleteEmptyDirData: d.Drain.DeleteEmptyDirData, PodSelector: d.Drain.PodSelector,
@@ -77,22 +86,34 @@ func (c *Cluster) drainOnce(ctx context.Context, d rollout.Decision) (string, er
 		return "", errors.Join(errs...)
 	}
 	pods := list.Pods()
-	var refusals []string
+	return remaining(pods, c.evictOthers(ctx, pods)), nil
+}
+
+// evictOthers evicts the pods that are in the way, side by side, so that one that
+// takes long keeps no other. It returns what refused each.
+func (c *Cluster) evictOthers(ctx context.Context, pods []corev1.Pod) []string {
+	refusals := make([]string, len(pods))
+	var work errgroup.Group
+	work.SetLimit(evictionsInFlight)
 	for i := range pods {
-		if refusal := c.evictOther(ctx, &pods[i]); refusal != "" {
-			refusals = append(refusals, refusal)
-		}
+		work.Go(func() error {
+			refusals[i] = c.evictOther(ctx, &pods[i])
+			return nil
+		})
 	}
-	return remaining(pods, refusals), nil
+	if err := work.Wait(); err != nil {
+		panic(err) // no function of the group returns one
+	}
+	return refusals
 }
 
 // remaining says which pods are left, and what refused the first.
 func remaining(pods []corev1.Pod, refusals []string) string {
-	switch {
-	case len(pods) == 0:
+	if len(pods) == 0 {
 		return ""
-	case len(refusals) > 0:
-		return fmt.Sprintf("%d pods are left; %s", len(pods), refusals[0])
+	}
+	if i := slices.IndexFunc(refusals, func(r string) bool { return r != "" }); i >= 0 {
+		return fmt.Sprintf("%d pods are left; %s", len(pods), refusals[i])
 	}
 	return fmt.Sprintf("%d pods are left, first %s/%s", len(pods), pods[0].Namespace, pods[0].Name)
 }
@@ -116,30 +137,42 @@ func (c *Cluster) evictOther(ctx context.Context, p *corev1.Pod) string {
 	return fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, oneLine(err.Error()))
 }
 
+// errCordoned ends a drain: the node is left to whoever cordoned it.
+var errCordoned = errors.New("somebody else has cordoned the node meanwhile")
+
 // cordon marks a node as cordoned by us, unless somebody else has cordoned it:
-// what is not ours is not taken off after the visit.
+// what is not ours is not taken off after the visit. A node that changes all the
+// time is read again, so that nothing is evicted from one that fills up again.
 func (c *Cluster) cordon(ctx context.Context, d rollout.Decision) error {
-	return c.once(ctx, func(ctx context.Context) error {
-		node, err := c.typed.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{})
-		if err != nil || node.Spec.Unschedulable {
-			return err
-		}
-		patch, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{
-				"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
-				"annotations":     map[string]string{health.CordonedByAnnotation: rollout.CordonMark(c.opts.Instance.ID(), d.Policy)},
-			},
-			"spec": map[string]any{"unschedulable": true},
-		})
-		if err != nil {
-			return err
-		}
-		_, err = c.typed.CoreV1().Nodes().Patch(ctx, d.Node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
-		if apierrors.IsConflict(err) {
-			return nil // it is looked at again in a moment
-		}
-		return err
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		return c.once(ctx, func(ctx context.Context) error { return c.cordonOnce(ctx, d) })
 	})
+}
+
+func (c *Cluster) cordonOnce(ctx context.Context, d rollout.Decision) error {
+	node, err := c.typed.CoreV1().Nodes().Get(ctx, d.Node, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	mark := rollout.CordonMark(c.opts.Instance.ID(), d.Policy)
+	switch ours := node.Annotations[health.CordonedByAnnotation] == mark; {
+	case node.Spec.Unschedulable && !ours && d.CordonedNodes != policy.Visit:
+		return errCordoned
+	case node.Spec.Unschedulable:
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
+			"annotations":     map[string]string{health.CordonedByAnnotation: mark},
+		},
+		"spec": map[string]any{"unschedulable": true},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.typed.CoreV1().Nodes().Patch(ctx, d.Node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
+	return err
 }
 
 // Uncordon takes cordon and mark off nodes, as far as the mark is still the one

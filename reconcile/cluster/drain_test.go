@@ -118,7 +118,14 @@ func TestCordonOfSomebodyElseIsNotOurs(t *testing.T) {
 	if _, err := w.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.drained(t, w.draining(node), rollout.Drained, "")
+	w.addPod(t, node, "web")
+	d := w.draining(node)
+	w.drained(t, d, rollout.Errored, "somebody else has cordoned the node")
+	if _, err := w.Client.CoreV1().Pods(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+		t.Errorf("the pod: %v", err)
+	}
+	d.CordonedNodes = policy.Visit
+	w.drained(t, d, rollout.Drained, "")
 	if mark := w.node(t, node).Annotations[health.CordonedByAnnotation]; mark != "" {
 		t.Errorf("marked as cordoned by %s", mark)
 	}

@@ -58,7 +58,16 @@ func statusOf(err error) (metav1.Status, bool) {
 	return answer.Status(), true
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is what is said, for one line of the record, which has room for one
+// of each node. A webhook may say very much.
+func oneLine(s string) string {
+	const longest = 1000
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "..."
+	}
+	return s
+}
 
 // managerInMessage finds the manager in a cause such as
 // conflict with "kubectl-edit" using v1.
