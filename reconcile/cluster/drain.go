@@ -24,7 +24,6 @@ import (
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
-	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 )
 
@@ -156,7 +155,7 @@ func (c *Cluster) cordonOnce(ctx context.Context, d rollout.Decision) error {
 	}
 	mark := rollout.CordonMark(c.opts.Instance.ID(), d.Policy)
 	switch ours := node.Annotations[health.CordonedByAnnotation] == mark; {
-	case node.Spec.Unschedulable && !ours && d.CordonedNodes != policy.Visit:
+	case node.Spec.Unschedulable && !ours && !d.CordonedToo:
 		return errCordoned
 	case node.Spec.Unschedulable:
 		return nil

@@ -124,7 +124,7 @@ func TestCordonOfSomebodyElseIsNotOurs(t *testing.T) {
 	if _, err := w.Client.CoreV1().Pods(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 		t.Errorf("the pod: %v", err)
 	}
-	d.CordonedNodes = policy.Visit
+	d.CordonedToo = true
 	w.drained(t, d, rollout.Drained, "")
 	if mark := w.node(t, node).Annotations[health.CordonedByAnnotation]; mark != "" {
 		t.Errorf("marked as cordoned by %s", mark)

@@ -4,6 +4,8 @@ package rollout
 
 import (
 	"time"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
 // evictions decides on which nodes a pod is evicted now.
@@ -126,7 +128,7 @@ func (t *tour) decide(s *stop) {
 	d.DaemonSet, d.State = s.set.Name, s.verdict.State
 	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
 	if d.Action == Drain {
-		d.Drain, d.CordonedNodes = t.policy.Drain, t.policy.CordonedNodes
+		d.Drain, d.CordonedToo = t.policy.Drain, t.policy.CordonedNodes == policy.Visit
 	}
 	if pod := s.verdict.Pod; d.Action == Evict {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}

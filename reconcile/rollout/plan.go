@@ -77,9 +77,9 @@ type Decision struct {
 	Message   string
 	Pod       *Eviction     // set exactly when the Action is Evict
 	Drain     *policy.Drain // how; set exactly when the Action is Drain
-	// CordonedNodes says what becomes of the node if somebody else turns out to
-	// have cordoned it; set exactly when the Action is Drain.
-	CordonedNodes policy.CordonedNodes
+	// CordonedToo says that the node is drained also if it turns out that somebody
+	// else has cordoned it.
+	CordonedToo bool
 }
 
 // An Action is what a decision asks for.
