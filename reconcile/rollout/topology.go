@@ -74,14 +74,15 @@ func (d *domains) started(domain string) bool {
 }
 
 // hold keeps a visit from a domain while enough others are visited. After a ledger
-// was lost, or the number was lowered, there may be visits in too many: then those
-// whose node is up wait, too.
+// was lost, the number was lowered or a label changed, there may be visits in too
+// many: then none starts in these either, and those whose node is up wait, too.
 func (d *domains) hold(s *stop) hold {
 	busy := d.visited
 	if s.visit != nil {
 		busy = d.down
 	}
-	if d.Key == "" || (s.visit != nil && s.down) || busy[s.domain] > 0 || len(busy) < d.MaxDomains {
+	most := d.MaxDomains - one(busy[s.domain] == 0)
+	if d.Key == "" || (s.visit != nil && s.down) || len(busy) <= most {
 		return hold{}
 	}
 	return hold{action: Hold, reason: TopologyBusy, message: d.busy.of(len(busy), one(s.visit != nil), func() string {
