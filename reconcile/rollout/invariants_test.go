@@ -3,7 +3,6 @@
 package rollout
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -219,8 +218,8 @@ func (c *check) priorities(t reporter, p Plan) {
 		switch {
 		case refused >= 0 && p.Ledger.Refusals[refused].At.Equal(c.now):
 			return 3 // its visit has given way
-		case c.visits[visitKey{d.Policy, d.Node}].Node != "":
-			return 0
+		case c.visits[visitKey{d.Policy, d.Node}].Node != "" && p.Ledger.visitOf(&d) != nil:
+			return 0 // one that was refused before may have ended between two pods
 		case refused >= 0:
 			return 3
 		case d.State == health.OutdatedDown:
@@ -229,9 +228,10 @@ func (c *check) priorities(t reporter, p Plan) {
 			return 2
 		}
 	}
-	waiting := map[string]int{}
+	type turn struct{ policy, namespace, name string }
+	waiting := map[turn]int{}
 	for _, d := range p.Decisions {
-		key := fmt.Sprint(d.Policy, d.DaemonSet)
+		key := turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name}
 		if d.Reason == BudgetSpent {
 			if r, ok := waiting[key]; !ok || rank(d) < r {
 				waiting[key] = rank(d)
@@ -239,7 +239,7 @@ func (c *check) priorities(t reporter, p Plan) {
 		}
 	}
 	for _, d := range p.Decisions {
-		if r, ok := waiting[fmt.Sprint(d.Policy, d.DaemonSet)]; ok && d.Action == Evict && rank(d) > r {
+		if r, ok := waiting[turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name}]; ok && d.Action == Evict && rank(d) > r {
 			t.Errorf("I5: %s on %s goes before a node that is worse", d.Policy, d.Node)
 		}
 	}

@@ -142,31 +142,43 @@ func (b *book) owners(policies []policy.UpgradePolicy) map[string]*Visit {
 	return owners
 }
 
-// renew lets a step wait anew for a pod when the DaemonSet has another revision:
-// that the one before brought none, or took the node down, says nothing of it.
+// renew lets a step wait anew when the DaemonSet has another revision than it was
+// for: what has become of the one before, that it brought no pod or took the node
+// down, says nothing of this one. When the template changes between an eviction
+// and its new pod, that pod is what came of the visit all the same.
 func (s *Step) renew(d *daemonSet, pods []*health.Pod, now time.Time) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || s.To == d.Revision {
 		return
 	}
-	if !slices.ContainsFunc(pods, func(p *health.Pod) bool { return !p.Deleting }) {
+	gone := true
+	for _, p := range pods {
+		if p.Deleting {
+			continue
+		}
+		gone = false
+		if p.Hash == d.Revision && !s.mayBeOn(p, now) {
+			s.To, s.Replaced = d.Revision, time.Time{}
+		}
+	}
+	if gone {
 		s.To, s.Evicted, s.Replaced = d.Revision, now, time.Time{}
 	}
 }
 
-// follow writes into a step what has become of it. When the template changes
-// between an eviction and its new pod, that pod is of a later revision than the
-// one the visit was for: it is what came of the visit all the same.
+// mayBeOn says that the pod may be on its way already, and that our view of its
+// revision may be as old as that of the pod.
+func (s *Step) mayBeOn(p *health.Pod, now time.Time) bool {
+	return p.UID == s.Pod && s.doubtful(now)
+}
+
+// follow writes into a step what has become of it.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
 		return
 	}
-	if v.Pod.UID == s.Pod && s.doubtful(t.now) {
-		// Perhaps it is gone, and our view of the revision is as old as that of the pod.
+	if s.mayBeOn(v.Pod, t.now) {
 		t.alarm.at(s.Evicted.Add(doubt))
 		return
-	}
-	if s.To != d.Revision {
-		s.To, s.Replaced = d.Revision, time.Time{}
 	}
 	if s.Replaced.IsZero() {
 		s.Replaced = v.Pod.Created
