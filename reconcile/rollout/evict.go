@@ -116,7 +116,7 @@ func (t *tour) evict(s *stop) {
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
 		next.Retried = step.Retried || step.Pod != next.Pod
 		*step = next
-	case !t.now.Before(step.Evicted.Add(doubt)):
+	case !step.doubtful(t.sure):
 		step.Evicted = t.now
 	}
 	t.alarm.at(s.visit.step(d.key).Evicted.Add(doubt)) // in case nothing comes of it

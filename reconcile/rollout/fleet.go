@@ -16,6 +16,7 @@ import (
 // name, and for every pair of them the pods.
 type fleet struct {
 	now      time.Time
+	sure     time.Time // by which doubts end: now, or zero when the clock is not to be trusted
 	commit   string
 	instance string
 	doubt    string // why the clock is not to be trusted
@@ -67,6 +68,9 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		byNode:   make(map[string]int, len(obs.Nodes)),
 		pods:     obs.Pods,
 		rendered: obs.Rendered,
+	}
+	if f.doubt == "" {
+		f.sure = now
 	}
 	for i := range obs.Nodes {
 		f.nodes[i] = &obs.Nodes[i]

@@ -86,7 +86,7 @@ func (f *fleet) downSince(s Step, node string, a *alarm) bool {
 	}
 	var limits health.Limits
 	for _, p := range f.podsOf(i, set, nil) {
-		if p.UID == s.Pod && s.doubtful(f.now) {
+		if p.UID == s.Pod && s.doubtful(f.sure) {
 			a.at(s.Evicted.Add(doubt))
 			continue
 		}

@@ -46,7 +46,26 @@ func (t *tour) holdOf(s *stop) hold {
 	if h := t.heldByRefusal(s); h.reason != "" {
 		return h
 	}
+	if h := t.heldByAttempt(s); h.reason != "" {
+		return h
+	}
 	return t.knownNoRoom(s)
+}
+
+// heldByAttempt sends an eviction again for half of the time for which it is in
+// doubt whether the one before was sent: what is sent must be seen before its visit
+// is given up.
+func (t *tour) heldByAttempt(s *stop) hold {
+	if s.step == nil || s.verdict.Pod == nil || s.step.Pod != s.verdict.Pod.UID || !s.step.doubtful(t.sure) {
+		return hold{}
+	}
+	last := s.step.Evicted.Add(doubt / 2)
+	t.alarm.at(last)
+	if t.now.Before(last) {
+		return hold{}
+	}
+	t.alarm.at(s.step.Evicted.Add(doubt))
+	return hold{Wait, Checking, t.after(s.step.Evicted.Add(doubt)), "it is awaited whether the pod is being evicted"}
 }
 
 func (t *tour) heldBySomebody(s *stop) hold {
@@ -224,7 +243,7 @@ func (t *tour) doubtful(v *Visit) bool {
 	doubtful := false
 	for i := range v.Steps {
 		t.alarm.at(v.Steps[i].Evicted.Add(doubt))
-		doubtful = doubtful || v.Steps[i].doubtful(t.now)
+		doubtful = doubtful || v.Steps[i].doubtful(t.sure)
 	}
 	return doubtful
 }

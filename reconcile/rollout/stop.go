@@ -76,7 +76,7 @@ func (s *shown) take(o shown) {
 func (s *shown) leftOver() bool { return s.weight == 2 }
 
 // weigh says what has come of a step. It returns whether that is in doubt.
-func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.Time) bool {
+func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, sure time.Time) bool {
 	if step == nil {
 		return false
 	}
@@ -86,7 +86,7 @@ func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, now time.
 	case !step.Settled.IsZero():
 		s.begun = true
 		return false
-	case v.State == health.NotWanted, left && !step.doubtful(now):
+	case v.State == health.NotWanted, left && !step.doubtful(sure):
 		s.gone++
 		return false
 	default:

@@ -136,7 +136,7 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 			continue
 		}
 		ours = true
-		step.renew(d, t.buffer, t.now)
+		step.renew(d, t.buffer, t.fleet)
 		verdict := health.Classify(health.Situation{
 			Node: node, DaemonSet: d.DaemonSet, Placement: placement, Pods: t.buffer, Visit: step.visit(), Limits: t.limits,
 		}, t.now)
@@ -146,7 +146,7 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 		t.count(place, placement, verdict)
 		t.noteFailure(place, step, d, verdict, node.Name)
 		t.noteLeak(place, step, d, verdict, node)
-		if s.weigh(step, verdict, placement, t.now) {
+		if s.weigh(step, verdict, placement, t.sure) {
 			t.alarm.at(step.Evicted.Add(doubt))
 		}
 		s.consider(d, step, verdict, placement)

@@ -12,7 +12,8 @@ import (
 
 // doubt is how long after an eviction was decided the pod may look untouched
 // only because our view of the cluster lags. Until then the visit keeps its slot
-// whatever the pods say; after it the eviction is tried anew.
+// whatever the pods say; after it the eviction is tried anew. It is more than twice
+// what a view may lag and two clocks may differ.
 const doubt = time.Minute
 
 // firstInsistence is how long after a first refusal the same pod is left alone:
@@ -45,8 +46,8 @@ type book struct {
 }
 
 // doubtful says that the eviction may have been sent although its pod looks
-// untouched.
-func (s *Step) doubtful(now time.Time) bool { return now.Before(s.Evicted.Add(doubt)) }
+// untouched. By a clock that is not to be trusted it always may; see fleet.
+func (s *Step) doubtful(sure time.Time) bool { return sure.Before(s.Evicted.Add(doubt)) }
 
 type visitKey struct{ policy, node string }
 
@@ -146,7 +147,7 @@ func (b *book) owners(policies []policy.UpgradePolicy) map[string]*Visit {
 // for: what has become of the one before, that it brought no pod or took the node
 // down, says nothing of this one. When the template changes between an eviction
 // and its new pod, that pod is what came of the visit all the same.
-func (s *Step) renew(d *daemonSet, pods []*health.Pod, now time.Time) {
+func (s *Step) renew(d *daemonSet, pods []*health.Pod, f *fleet) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || s.To == d.Revision {
 		return
 	}
@@ -156,19 +157,19 @@ func (s *Step) renew(d *daemonSet, pods []*health.Pod, now time.Time) {
 			continue
 		}
 		gone = false
-		if p.Hash == d.Revision && !s.mayBeOn(p, now) {
+		if p.Hash == d.Revision && !s.mayBeOn(p, f.sure) {
 			s.To, s.Replaced = d.Revision, time.Time{}
 		}
 	}
 	if gone {
-		s.To, s.Evicted, s.Replaced = d.Revision, now, time.Time{}
+		s.To, s.Evicted, s.Replaced = d.Revision, f.now, time.Time{}
 	}
 }
 
 // mayBeOn says that the pod may be on its way already, and that our view of its
 // revision may be as old as that of the pod.
-func (s *Step) mayBeOn(p *health.Pod, now time.Time) bool {
-	return p.UID == s.Pod && s.doubtful(now)
+func (s *Step) mayBeOn(p *health.Pod, sure time.Time) bool {
+	return p.UID == s.Pod && s.doubtful(sure)
 }
 
 // follow writes into a step what has become of it.
@@ -176,7 +177,7 @@ func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
 		return
 	}
-	if s.mayBeOn(v.Pod, t.now) {
+	if s.mayBeOn(v.Pod, t.sure) {
 		t.alarm.at(s.Evicted.Add(doubt))
 		return
 	}
