@@ -64,9 +64,13 @@ tools: ## Install the programs that tests run, if they are missing
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then echo "tests need these programs, install them first: $${missing[*]}" >&2; exit 1; fi; \
 	apt-get update -q && apt-get install -qy --no-install-recommends $(PACKAGES)
 
+# Tests that do most of their work without the race detector.
+UNRACED := ^(TestModel|TestMutations)$$$$
+
 .PHONY: test
 test: sandbox tools ## Run all tests of both modules and print the totals (vet is in lint)
 	@{ CGO_ENABLED=$(if $(RACE),1,0) go test -json -vet=off $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
+	  $(if $(RACE),go test -json -vet=off -run '$(UNRACED)' -timeout $(TIMEOUT) ./reconcile/rollout || echo '{"Action":"exit","Package":"lamplighter.dev/reconcile/rollout"}';) \
 	  cd cmd/sandbox; \
 	  GOFLAGS='$(SANDBOX_GOFLAGS)' go test -json -vet=off -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"cmd/sandbox"}'; \
 	} | go run ./internal/testsum

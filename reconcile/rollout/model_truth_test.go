@@ -282,10 +282,10 @@ func (t *truth) soak(m *model, policy, wave string) *soakedWave {
 func (m *model) check(p *pendingPlan, now time.Time) {
 	checkInvariants(m, p.obs, p.policies, now, p.plan)
 	m.checkFailures(p)
-	if m.steps%4 == 0 {
+	if m.steps%8 == 0 {
 		m.checkOthers(p, now)
 	}
-	if m.steps%256 == 1 {
+	if m.steps%512 == 1 {
 		checkConstantOf(m, p.obs, p.policies, now, p.plan)
 	}
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
+)
+
+// A mutation is a fault that a planner could have. It changes what New has
+// planned from what it was given.
+type mutation struct {
+	invariant string // that it breaks
+	fault     string
+	mutate    func(obs Observed, policies []policy.UpgradePolicy, now time.Time, p *Plan)
+}
+
+// mutations say what each invariant is worth: a planner with the fault is found out
+// by the model, under the name of the invariant that it breaks.
+var mutations = []mutation{
+	{"I1", "evicts while the window is shut", insteadOf(WindowShut)},
+	{"I1", "evicts while a freeze is in force", insteadOf(Frozen)},
+	{"I1", "evicts by a clock that is not to be trusted", insteadOf(ClockUntrusted)},
+	{"I2", "starts one visit more than there are slots", insteadOf(BudgetSpent)},
+	{"I2", "evicts before the visit is on record", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Ledger.Visits = obs.Ledger.Visits
+	}},
+	{"I3", "starts a visit that will not end in time", insteadOf(TooLateToStart)},
+	{"I4", "evicts on a node that another policy visits", insteadOf(NodeBusy)},
+	{"I4", "starts in one domain too many", insteadOf(TopologyBusy)},
+	{"I5", "visits a healthy node before a broken one", healthyFirst},
+	{"I6", "evicts on a node that is held", insteadOf(NodeHeld)},
+	{"I6", "evicts for a DaemonSet that is held", insteadOf(DaemonSetHeld)},
+	{"I6", "evicts on a node that is not Ready", insteadOf(NodeNotReady)},
+	{"I6", "evicts on a cordoned node", insteadOf(NodeCordoned)},
+	{"I6", "evicts where others are at work", insteadOf(NodeMaintenance)},
+	{"I6", "evicts for a revision that is not observed", insteadOf(RevisionNotObserved)},
+	{"I6", "evicts what would not return", insteadOf(WouldNotReturn)},
+	{"I6", "evicts what has no room to return", insteadOf(NoRoom)},
+	{"I6", "evicts a pod of before", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for i := range p.Decisions {
+			if e := p.Decisions[i].Pod; e != nil {
+				p.Decisions[i].Pod = &Eviction{Name: e.Name, UID: "gone", ResourceVersion: e.ResourceVersion}
+			}
+		}
+	}},
+	{"I7", "goes on when too many have failed", insteadOf(Halted)},
+	{"I7", "forgets failures", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) { p.Ledger.Failures = nil }},
+	{"I8", "keeps the slot of a node that is gone", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for _, v := range obs.Ledger.Visits {
+			if !slices.ContainsFunc(obs.Nodes, func(n health.Node) bool { return n.Name == v.Node }) {
+				p.Ledger.Visits = append(p.Ledger.Visits, v)
+			}
+		}
+	}},
+	{"I8", "holds everything while a node has a strange taint", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		if slices.ContainsFunc(obs.Nodes, func(n health.Node) bool { return n.Name == strangeNode.Name }) {
+			for i := range p.Decisions {
+				p.Decisions[i].Reason = Halted
+			}
+		}
+	}},
+	{"I9", "decides by the order of the nodes", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; d.Reason == UpToDate && d.Node == obs.Nodes[0].Name {
+				d.Message = "first"
+			}
+		}
+	}},
+	{"I9", "decides twice about a node", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Decisions = append(p.Decisions, p.Decisions[:min(1, len(p.Decisions))]...)
+	}},
+	{"I10", "never starts the last node", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		last := slices.MaxFunc(obs.Nodes, func(a, b health.Node) int { return strings.Compare(a.Name, b.Name) }).Name
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; d.Node == last && d.Action == Evict {
+				d.Action, d.Reason, d.Pod = Hold, BudgetSpent, nil
+				p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool { return v.Node == last && v.Policy == d.Policy })
+			}
+		}
+	}},
+	{"I11", "starts in a wave too early", insteadOf(WaveWaiting)},
+	{"I11", "does not let a wave soak", insteadOf(Soaking)},
+}
+
+// insteadOf evicts where a planner without fault holds for the reason, with a visit
+// on record as it should be.
+func insteadOf(reason Reason) func(Observed, []policy.UpgradePolicy, time.Time, *Plan) {
+	return func(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan) {
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; d.Reason == reason {
+				force(obs, now, p, d)
+			}
+		}
+	}
+}
+
+func force(obs Observed, now time.Time, p *Plan, d *Decision) {
+	for _, set := range obs.DaemonSets {
+		for _, pod := range obs.Pods {
+			if set.Name != d.DaemonSet || pod.Owner != set.UID || pod.Node != d.Node || pod.Hash == set.Revision || pod.Deleting {
+				continue
+			}
+			d.Action, d.Reason, d.Pod = Evict, Start, &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+			step := Step{DaemonSet: d.DaemonSet.String(), From: pod.Hash, To: set.Revision, Pod: pod.UID, Evicted: now}
+			visits := cloneVisits(p.Ledger.Visits)
+			at := slices.IndexFunc(visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node })
+			if at < 0 {
+				at, visits = len(visits), append(visits, Visit{Policy: d.Policy, Node: d.Node, Started: now})
+			}
+			v := &visits[at]
+			v.Steps = append(slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == step.DaemonSet }), step)
+			slices.SortFunc(visits, compareVisits)
+			p.Ledger.Visits = visits
+			for i := range p.Policies { // as the plan would have counted it
+				if s := &p.Policies[i]; s.Name == d.Policy {
+					s.OutOfService++
+					s.Waves = slices.Clone(s.Waves)
+					for j := range s.Waves {
+						s.Waves[j].OutOfService += one(s.Waves[j].Name == d.Wave)
+					}
+				}
+			}
+			return
+		}
+	}
+}
+
+// healthyFirst lets a node that is down and starts change places with one that is
+// up and waits.
+func healthyFirst(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan) {
+	for i := range p.Decisions {
+		broken := &p.Decisions[i]
+		if broken.Action != Evict || broken.State != health.OutdatedDown || obs.Ledger.visitOf(broken) != nil {
+			continue
+		}
+		for j := range p.Decisions {
+			d := &p.Decisions[j]
+			if d.Policy == broken.Policy && d.DaemonSet == broken.DaemonSet && d.Wave == broken.Wave && d.Reason == BudgetSpent && d.State == health.Outdated {
+				p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool { return v.Policy == broken.Policy && v.Node == broken.Node })
+				broken.Action, broken.Reason, broken.Pod = Hold, BudgetSpent, nil
+				force(obs, now, p, d)
+				return
+			}
+		}
+	}
+}
+
+// Each fault is found out, under the name of its invariant. How many steps that
+// takes is what the model is worth.
+func TestMutations(t *testing.T) {
+	const patience = 40_000
+	for i, mut := range mutations {
+		if raceDetector && i%9 != 0 {
+			continue // make test runs all of them without it
+		}
+		t.Run(mut.invariant+" "+mut.fault, func(t *testing.T) {
+			t.Parallel()
+			faulty := func(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
+				p := New(obs, policies, now)
+				if len(obs.Nodes) > 0 {
+					mut.mutate(obs, policies, now, &p)
+				}
+				return p
+			}
+			steps := 0
+			for run := uint64(1); steps < patience; run++ {
+				m := newModel(*modelSeed, run, faulty)
+				m.run()
+				steps += m.steps
+				if slices.ContainsFunc(m.failures, func(f string) bool { return strings.HasPrefix(f, mut.invariant+":") }) {
+					t.Logf("found out in run %d, after %d steps", run, steps)
+					return
+				}
+			}
+			t.Errorf("not found out within %d steps", steps)
+		})
+	}
+}
