@@ -254,7 +254,7 @@ func (t *tour) revisions() (byDaemonSet map[string]string, trusted bool) {
 // hold is what a wave that is not done means for the later ones.
 func (w *wave) hold() hold {
 	if w.state == WaveSoaking {
-		return hold{Hold, Soaking, w.until, "wave " + w.Name + " is " + w.message}
+		return hold{Hold, Soaking, w.until, "wave " + w.Name + " soaks: " + w.message}
 	}
 	return hold{action: Hold, reason: WaveWaiting, message: "wave " + w.Name + ": " + w.message}
 }
