@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"time"
 
 	"lamplighter.dev/reconcile/policy"
@@ -12,48 +13,44 @@ import (
 func (t *tour) evictions(owners map[string]*Visit) {
 	slots, domains := t.newSlots(), t.newDomains()
 	queue := t.newQueue(t.candidates(owners), domains)
+	checks := []func(*stop) hold{t.stillRejected, t.heldByTrials, slots.hold, domains.hold, t.heldByGates, t.check, t.room}
 	for !queue.empty() {
 		s := queue.next(slots.free())
-		s.hold = t.stillRejected(s)
-		if s.hold.reason == "" {
-			s.hold = t.heldByTrials(s)
-		}
-		if s.hold.reason == "" {
-			s.hold = slots.hold(s)
-		}
-		if s.hold.reason == "" {
-			s.hold = domains.hold(s)
-		}
-		if s.hold.reason == "" {
-			s.hold = t.heldByGates(s)
-		}
-		if s.hold.reason == "" {
-			s.hold = t.check(s)
-		}
-		if s.hold.reason == "" {
-			note := s.hold.message
-			if s.hold = t.room(s); s.hold.reason == "" {
-				s.hold.message = note
-			}
-		}
-		if t.awaited(s) {
+		s.hold = s.firstHold(checks)
+		if s.hold.reason == "" || t.awaited(s) {
 			slots.take(s)
 			domains.take(s)
 		}
 		t.leaveUndrained(s)
 		if s.hold.reason == "" {
-			slots.take(s)
-			domains.take(s)
-			if t.mustDrain(s) {
-				s.hold = t.drain(s)
-			} else {
-				t.evict(s)
-				s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
-			}
+			t.goOn(s)
 			owners[s.node.Name] = s.visit
 		}
 		t.decide(s)
 	}
+}
+
+// firstHold is what keeps a visit from going on. Without one it is only a note.
+func (s *stop) firstHold(checks []func(*stop) hold) hold {
+	note := ""
+	for _, check := range checks {
+		h := check(s)
+		if h.reason != "" {
+			return h
+		}
+		note = cmp.Or(note, h.message)
+	}
+	return hold{message: note}
+}
+
+// goOn takes the next step of a visit, which may be its first.
+func (t *tour) goOn(s *stop) {
+	if t.mustDrain(s) {
+		s.hold = t.drain(s)
+		return
+	}
+	t.evict(s)
+	s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
 }
 
 // heldByTrials keeps a node from a revision that enough others try.
