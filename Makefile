@@ -70,7 +70,7 @@ UNRACED := ^(TestModel|TestMutations)$$$$
 .PHONY: test
 test: sandbox tools ## Run all tests of both modules and print the totals (vet is in lint)
 	@{ CGO_ENABLED=$(if $(RACE),1,0) go test -json -vet=off $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
-	  $(if $(RACE),go test -json -vet=off -run '$(UNRACED)' -timeout $(TIMEOUT) ./reconcile/rollout || echo '{"Action":"exit","Package":"lamplighter.dev/reconcile/rollout"}';) \
+	  [ -z '$(RACE)' ] || go test -json -vet=off -run '$(UNRACED)' -timeout $(TIMEOUT) ./reconcile/rollout || echo '{"Action":"exit","Package":"lamplighter.dev/reconcile/rollout"}'; \
 	  cd cmd/sandbox; \
 	  GOFLAGS='$(SANDBOX_GOFLAGS)' go test -json -vet=off -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"cmd/sandbox"}'; \
 	} | go run ./internal/testsum
