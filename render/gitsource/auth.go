@@ -62,6 +62,7 @@ func readCredentials(dir string) (credentials, error) {
 	c.app = githubApp{
 		id:           files.text("githubAppID"),
 		installation: files.text("githubAppInstallationID"),
+		owner:        files.text("githubAppInstallationOwner"),
 		key:          files.data("githubAppPrivateKey"),
 		baseURL:      files.text("githubAppBaseURL"),
 	}

@@ -76,6 +76,25 @@ func (c packs) add(ctx context.Context, commit plumbing.Hash, r io.Reader, l Lim
 	return p, nil
 }
 
+// borrow takes in a pack that nobody needs again. It has no name once it is
+// read, so nothing of it stays in the folder.
+func (c packs) borrow(ctx context.Context, r io.Reader, l Limits) (*pack, error) {
+	f, err := c.create()
+	if err != nil {
+		return nil, err
+	}
+	if c.dir != "" {
+		if err := os.Remove(f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, errors.Join(c.failure(err), f.Close())
+		}
+	}
+	p, err := c.fill(ctx, f, r, l)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return p, nil
+}
+
 func (c packs) fill(ctx context.Context, f billy.File, r io.Reader, l Limits) (*pack, error) {
 	if err := receive(ctx, r, cacheWriter{c, f}, l); err != nil {
 		return nil, err

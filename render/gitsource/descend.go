@@ -105,7 +105,7 @@ func (s *smartSession) since(ctx context.Context, want, have plumbing.Hash) (_ o
 	if err := response.Decode(io.NopCloser(limited)); err != nil {
 		return nil, protocolFailure(err)
 	}
-	return packs{}.add(ctx, want, demultiplex(request.Capabilities, response), s.limits)
+	return s.packs.borrow(ctx, demultiplex(request.Capabilities, response), s.limits)
 }
 
 func (s localSession) since(ctx context.Context, want, have plumbing.Hash) (objects, error) {

@@ -4,6 +4,8 @@ package gitsource_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,6 +69,39 @@ func TestDescendsSaysWhyItCannotTell(t *testing.T) {
 	fetch(t, s)
 	server.Stop()
 	if _, err := s.Descends(t.Context(), one); err == nil || err.Error() != repo.URL()+": dial: connect: connection refused" {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// A server that cannot leave files out sends the whole history once more: that
+// is kept where packs are kept, and not for longer than it is needed.
+func TestDescendsKeepsHistoryInTheCache(t *testing.T) {
+	repo := testkit.StartGit(t, testkit.GitOptions{}).Repo(t, "fleet")
+	repo.Git(t, "config", "uploadpack.allowFilter", "false")
+	one := repo.Commit(t, "main", "one", files("one"))
+	two := repo.Commit(t, "main", "two", files("two"))
+	cache := filepath.Join(t.TempDir(), "cache")
+	s := newSource(t, gitsource.Options{URL: repo.URL(), Cache: cache})
+	fetch(t, s)
+	if ok, err := s.Descends(t.Context(), one); err != nil || !ok {
+		t.Errorf("got %t, %v", ok, err)
+	}
+	if got := packsIn(t, cache); len(got) != 1 || got[0] != two+".pack" {
+		t.Errorf("the cache holds %v", got)
+	}
+	if err := os.RemoveAll(cache); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := s.Descends(t.Context(), one); err != nil || !ok {
+		t.Errorf("without its cache: got %t, %v", ok, err)
+	}
+	if err := os.RemoveAll(cache); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cache, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Descends(t.Context(), one); err == nil || !strings.Contains(err.Error(), "cache "+cache) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,25 +29,36 @@ const (
 // githubApp is one installation of a GitHub App. The zero value is none.
 type githubApp struct {
 	id, installation string // numbers
+	owner            string // of the installation, an organisation or a user; takes the place of installation
 	key              []byte // PEM
 	baseURL          string // of the API; "" means github.com's
 }
 
-func (a githubApp) set() bool { return a.id != "" || a.installation != "" || a.key != nil }
+// githubAccount is the name of an organisation or user.
+var githubAccount = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+func (a githubApp) set() bool {
+	return a.id != "" || a.installation != "" || a.owner != "" || a.key != nil
+}
 
 func (a githubApp) validate() error {
 	if !a.set() {
 		return nil
 	}
-	for _, number := range []struct{ name, value string }{{"githubAppID", a.id}, {"githubAppInstallationID", a.installation}} {
-		if number.value == "" {
-			return fmt.Errorf("%s is missing", number.name)
-		}
-		if n, err := strconv.ParseInt(number.value, 10, 64); err != nil || n <= 0 {
-			return fmt.Errorf("%s is no number", number.name)
-		}
-	}
-	if a.key == nil {
+	switch {
+	case a.id == "":
+		return errors.New("githubAppID is missing")
+	case !isNumber(a.id):
+		return errors.New("githubAppID is no number")
+	case a.installation == "" && a.owner == "":
+		return errors.New("githubAppInstallationID or githubAppInstallationOwner is missing")
+	case a.installation != "" && a.owner != "":
+		return errors.New("githubAppInstallationID and githubAppInstallationOwner exclude each other")
+	case a.installation != "" && !isNumber(a.installation):
+		return errors.New("githubAppInstallationID is no number")
+	case a.owner != "" && !githubAccount.MatchString(a.owner):
+		return errors.New("githubAppInstallationOwner is no name of an organisation or user")
+	case a.key == nil:
 		return errors.New("githubAppPrivateKey is missing")
 	}
 	if _, err := jwt.ParseRSAPrivateKeyFromPEM(a.key); err != nil {
@@ -58,6 +70,11 @@ func (a githubApp) validate() error {
 	return nil
 }
 
+func isNumber(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && n > 0
+}
+
 func (a githubApp) api() string {
 	if a.baseURL == "" {
 		return githubAPI
@@ -66,7 +83,7 @@ func (a githubApp) api() string {
 }
 
 func (a githubApp) same(b githubApp) bool {
-	return a.id == b.id && a.installation == b.installation && a.baseURL == b.baseURL && bytes.Equal(a.key, b.key)
+	return a.id == b.id && a.installation == b.installation && a.owner == b.owner && a.baseURL == b.baseURL && bytes.Equal(a.key, b.key)
 }
 
 // installationToken is what an installation authenticates with for an hour.
@@ -106,17 +123,15 @@ func (a githubApp) issue(ctx context.Context, client *http.Client, now time.Time
 	if err != nil {
 		return installationToken{}, err
 	}
-	at := a.api() + "/app/installations/" + a.installation + "/access_tokens"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(`{"permissions":{"contents":"read"}}`))
-	if err != nil {
-		return installationToken{}, errors.New("githubAppBaseURL cannot be read")
+	api := appAPI{client: client, base: a.api(), signed: signed}
+	if a.installation == "" {
+		if a.installation, err = api.installationOf(ctx, a); err != nil {
+			return installationToken{}, err
+		}
 	}
-	request.Header.Set("Authorization", "Bearer "+signed)
-	request.Header.Set("Accept", "application/vnd.github+json")
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
+	response, err := api.do(ctx, http.MethodPost, "/app/installations/"+a.installation+"/access_tokens", `{"permissions":{"contents":"read"}}`)
 	if err != nil {
-		return installationToken{}, fmt.Errorf("GitHub App: %w", err)
+		return installationToken{}, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusCreated {
@@ -127,6 +142,62 @@ func (a githubApp) issue(ctx context.Context, client *http.Client, now time.Time
 		return installationToken{}, errors.New("GitHub App: the API answers with no token")
 	}
 	return issued, nil
+}
+
+// appAPI is GitHub's API as an App sees it.
+type appAPI struct {
+	client       *http.Client
+	base, signed string
+}
+
+func (g appAPI) do(ctx context.Context, method, path, body string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, g.base+path, strings.NewReader(body))
+	if err != nil {
+		return nil, errors.New("githubAppBaseURL cannot be read")
+	}
+	request.Header.Set("Authorization", "Bearer "+g.signed)
+	request.Header.Set("Accept", "application/vnd.github+json")
+	request.Header.Set("Content-Type", "application/json")
+	response, err := g.client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("GitHub App: %w", err)
+	}
+	return response, nil
+}
+
+// installationOf asks for the installation of an owner, who is an organisation
+// or a user.
+func (g appAPI) installationOf(ctx context.Context, a githubApp) (string, error) {
+	for _, kind := range []string{"/orgs/", "/users/"} {
+		id, err := g.installationAt(ctx, kind+a.owner+"/installation", a)
+		if id != "" || err != nil {
+			return id, err
+		}
+	}
+	return "", fmt.Errorf("GitHub App: app %s is not installed for %s", a.id, a.owner)
+}
+
+// installationAt answers nothing where there is no installation.
+func (g appAPI) installationAt(ctx context.Context, path string, a githubApp) (string, error) {
+	response, err := g.do(ctx, http.MethodGet, path, "")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return "", nil
+	default:
+		return "", appRefusal(response, a)
+	}
+	var installation struct {
+		ID int64 `json:"id"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxSecret)).Decode(&installation); err != nil || installation.ID <= 0 {
+		return "", errors.New("GitHub App: the API answers with no installation")
+	}
+	return strconv.FormatInt(installation.ID, 10), nil
 }
 
 // appRefusal says what GitHub's status means for an App.

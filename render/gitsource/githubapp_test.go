@@ -64,14 +64,16 @@ func (g *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(g.status)
 		return
 	}
+	authorized := g.authorizes(r)
+	if id, ok := map[string]int{"/api/v3/orgs/platform/installation": 8, "/api/v3/users/ann/installation": 8}[r.URL.Path]; ok && r.Method == http.MethodGet && authorized {
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": id})
+		return
+	}
 	if r.Method != http.MethodPost || r.URL.Path != "/api/v3/app/installations/8/access_tokens" {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	claims := jwt.RegisteredClaims{}
-	_, err := jwt.NewParser(jwt.WithTimeFunc(func() time.Time { return g.now }), jwt.WithIssuedAt(), jwt.WithExpirationRequired(), jwt.WithIssuer("7"), jwt.WithValidMethods([]string{"RS256"})).
-		ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jwt.Token) (any, error) { return g.key, nil })
-	if err != nil || claims.ExpiresAt.Sub(g.now) > 10*time.Minute {
+	if !authorized {
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -82,6 +84,14 @@ func (g *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.issued++
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": g.token(), "expires_at": g.now.Add(time.Hour)})
+}
+
+// authorizes says whether the App has signed a request.
+func (g *fakeGitHub) authorizes(r *http.Request) bool {
+	claims := jwt.RegisteredClaims{}
+	_, err := jwt.NewParser(jwt.WithTimeFunc(func() time.Time { return g.now }), jwt.WithIssuedAt(), jwt.WithExpirationRequired(), jwt.WithIssuer("7"), jwt.WithValidMethods([]string{"RS256"})).
+		ParseWithClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), &claims, func(*jwt.Token) (any, error) { return g.key, nil })
+	return err == nil && claims.ExpiresAt.Sub(g.now) <= 10*time.Minute
 }
 
 func (g *fakeGitHub) fail(status int) {
@@ -173,4 +183,38 @@ func TestGitHubAppNeedsAnEncryptedAPI(t *testing.T) {
 	})
 	s := newSource(t, gitsource.Options{URL: "https://github.invalid/fleet.git", Auth: auth, Now: time.Now})
 	fetchError(t, s, "githubAppBaseURL is no https URL")
+}
+
+func TestGitHubAppOfAnOwner(t *testing.T) {
+	key, keyPEM := appKey(t)
+	github := &fakeGitHub{
+		git: testkit.StartGit(t, testkit.GitOptions{}), key: &key.PublicKey, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	github.git.Repo(t, "fleet").Commit(t, "main", "one", files("one"))
+	server := httptest.NewServer(github)
+	defer server.Close()
+	app := map[string]string{"githubAppID": "7", "githubAppPrivateKey": keyPEM, "githubAppBaseURL": server.URL + "/api/v3"}
+	for owner, want := range map[string]string{
+		"platform\n": "", "ann": "",
+		"nobody":  "GitHub App: app 7 is not installed for nobody",
+		"../../x": "githubAppInstallationOwner is no name of an organisation or user",
+	} {
+		app["githubAppInstallationOwner"] = owner
+		s := newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Auth: secret(t, app), Now: github.clock})
+		if want != "" {
+			fetchError(t, s, want)
+			continue
+		}
+		if content(t, fetch(t, s), "dir/a.yaml") != "one" {
+			t.Errorf("the installation of %q does not read", owner)
+		}
+	}
+	github.fail(http.StatusUnauthorized)
+	app["githubAppInstallationOwner"] = "ann"
+	fetchError(t, newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Auth: secret(t, app), Now: github.clock}), "the API refuses the key of app 7")
+	app["githubAppInstallationID"] = "8"
+	fetchError(t, newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Auth: secret(t, app), Now: github.clock}), "exclude each other")
+	delete(app, "githubAppInstallationID")
+	delete(app, "githubAppInstallationOwner")
+	fetchError(t, newSource(t, gitsource.Options{URL: server.URL + "/fleet.git", Auth: secret(t, app), Now: github.clock}), "githubAppInstallationID or githubAppInstallationOwner is missing")
 }
