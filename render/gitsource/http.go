@@ -99,12 +99,13 @@ type httpWire struct {
 	base        *url.URL // where a redirect led to, after advertise
 	credentials credentials
 	token       string // of a GitHub App
+	sent        string // the credentials as they were sent last
 	transport   guarded
 	tokens      *tokens
 }
 
 func (w *httpWire) redact(text string) string {
-	return redact(text, w.credentials.password, w.credentials.bearer, w.token)
+	return redact(text, w.sent, w.credentials.password, w.credentials.bearer, w.token)
 }
 
 func (w *httpWire) close() { w.transport.CloseIdleConnections() }
@@ -172,6 +173,7 @@ func (w *httpWire) authenticate(request *http.Request) {
 	case w.credentials.username != "":
 		request.SetBasicAuth(w.credentials.username, w.credentials.password)
 	}
+	_, w.sent, _ = strings.Cut(request.Header.Get("Authorization"), " ")
 }
 
 // refusal says what a status means, in our own words: what the server writes
