@@ -32,12 +32,14 @@ const rounds = 9
 // metric is the median of the rounds' ratios, 1 meaning equally fast.
 func BenchmarkFirstApply(b *testing.B) {
 	for b.Loop() {
-		var ours, bare, ratios []float64
+		var ours, bare, ratios, partial []float64
 		for round := range rounds {
-			a, z := firstPass(b, round).Seconds(), bareLoop(b, round).Seconds()
+			a, z := firstPass(b, cluster.Options{}, round).Seconds(), bareLoop(b, round).Seconds()
+			partial = append(partial, z/firstPass(b, cluster.Options{Partial: true}, round).Seconds())
 			ours, bare, ratios = append(ours, benchObjects/a), append(bare, benchObjects/z), append(ratios, z/a)
 		}
 		b.ReportMetric(median(ratios), "ratio")
+		b.ReportMetric(median(partial), "partial-ratio")
 		b.ReportMetric(median(ours), "obj/s")
 		b.ReportMetric(median(bare), "bare-obj/s")
 	}
@@ -56,8 +58,8 @@ func (w *world) many(b testing.TB, prefix string) []*unstructured.Unstructured {
 	return objects
 }
 
-func firstPass(b *testing.B, round int) time.Duration {
-	w := newWorld(b, cluster.Options{})
+func firstPass(b *testing.B, opts cluster.Options, round int) time.Duration {
+	w := newWorld(b, opts)
 	objects := w.many(b, fmt.Sprintf("ours-%d", round))
 	start := time.Now()
 	plan := w.plan(b, objects...)

@@ -41,6 +41,15 @@ func (c *Cluster) dryRun(ctx context.Context, t target, uid types.UID) (*unstruc
 	return answer, err
 }
 
+// dryApply says whether apply would be refused. Only metadata comes back.
+func (c *Cluster) dryApply(ctx context.Context, t target, uid types.UID) error {
+	return c.send(ctx, t, uid, func(ctx context.Context, body []byte, o metav1.PatchOptions) error {
+		o.DryRun = []string{metav1.DryRunAll}
+		_, err := c.metadataOf(t).Patch(ctx, t.id.Name, types.ApplyPatchType, body, o)
+		return err
+	})
+}
+
 // send takes no field that another manager holds, except from those that yield,
 // or if conflicts are to be forced.
 func (c *Cluster) send(ctx context.Context, t target, uid types.UID, patch func(context.Context, []byte, metav1.PatchOptions) error) error {

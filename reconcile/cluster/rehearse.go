@@ -38,7 +38,7 @@ func (c *Cluster) rehearse(ctx context.Context, s subject, change inventory.Chan
 		change.Err = r.err
 		return change, nil
 	}
-	if _, err := c.dryRun(ctx, s.target, uid); err != nil && !s.set.inconclusive(err) {
+	if err := c.dryApply(ctx, s.target, uid); err != nil && !s.set.inconclusive(err) {
 		if change, err = failed(ctx, change, err); err != nil {
 			return change, err
 		}
