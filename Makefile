@@ -65,7 +65,7 @@ tools: ## Install the programs that tests run, if they are missing
 	apt-get update -q && apt-get install -qy --no-install-recommends $(PACKAGES)
 
 # Tests that do most of their work without the race detector.
-UNRACED := ^(TestModel|TestMutations)$$$$
+UNRACED := ^(TestModel|TestMutations)$$
 
 .PHONY: test
 test: sandbox tools ## Run all tests of both modules and print the totals (vet is in lint)

@@ -68,3 +68,38 @@ func TestListsAreComplete(t *testing.T) {
 		}
 	}
 }
+
+// Every invariant of New is on the page, and some mutation breaks it.
+func TestInvariantsAreDocumented(t *testing.T) {
+	source, err := os.ReadFile("new.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/concepts/rollout.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## What always holds\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	stated := numbers(`(?m)^//   - I(\d+) `, string(source))
+	if diff := cmp.Diff(stated, numbers(`(?m)^(\d+)\. \*\*`, section)); diff != "" || len(stated) == 0 {
+		t.Errorf("invariants (-code +page):\n%s", diff)
+	}
+	var broken []string
+	for _, m := range mutations {
+		if number := strings.TrimPrefix(m.invariant, "I"); !slices.Contains(broken, number) {
+			broken = append(broken, number)
+		}
+	}
+	if diff := cmp.Diff(stated, broken); diff != "" {
+		t.Errorf("invariants (-code +mutations):\n%s", diff)
+	}
+}
+
+func numbers(expression, text string) []string {
+	var list []string
+	for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
+		list = append(list, m[1])
+	}
+	return list
+}
