@@ -33,6 +33,12 @@ func (e backwardError) Error() string {
 	return fmt.Sprintf("was not made on top of %s, which is in force: push a commit that is, or start the agent without --ff-only", short(e.inForce))
 }
 
+// remoteError says that the remote did not tell.
+type remoteError struct{ err error }
+
+func (e remoteError) Error() string { return e.err.Error() }
+func (e remoteError) Unwrap() error { return e.err }
+
 // check answers a backwardError, or why it cannot tell. What is in force is the
 // fleet, or what is recorded while there is none.
 func (f forward) check(ctx context.Context, inForce *reconcile.Fleet) error {
@@ -53,8 +59,12 @@ func (f forward) check(ctx context.Context, inForce *reconcile.Fleet) error {
 		return nil // nothing yet, or nothing of Git
 	}
 	ok, err := f.descends(ctx, from)
-	if err == nil && !ok {
-		err = backwardError{from}
+	switch {
+	case err != nil:
+		return remoteError{err}
+	case !ok:
+		return backwardError{from}
+	default:
+		return nil
 	}
-	return err
 }

@@ -79,6 +79,35 @@ func TestOnlyForward(t *testing.T) {
 	want(hash("3"), "")
 }
 
+// A history that the remote does not give, because it is too long or the server
+// wants to be left alone, is not asked for at each interval.
+func TestHistoryThatIsNotGivenIsAskedForLessOften(t *testing.T) {
+	h := &history{commits: []string{hash("1"), hash("2")}}
+	recorded := reconcile.State{Record: reconcile.Record{Commit: reconcile.Commit{Hash: hash("1")}}}
+	var unreadable error
+	p := &poller{
+		source: h, path: ".", now: time.Now, log: slog.New(slog.DiscardHandler), metrics: NewMetrics(prometheus.NewRegistry()),
+		forward: forward{h.descends, func(context.Context) (reconcile.State, error) { return recorded, unreadable }},
+	}
+	failures := func(want int) {
+		t.Helper()
+		p.poll(t.Context())
+		if p.failures != want || (p.failure == nil) != (want == 0) {
+			t.Errorf("%d failures, the last is %v; want %d", p.failures, p.failure, want)
+		}
+	}
+	h.away = tooMany(t, "7")
+	failures(1)
+	failures(2)
+	if rest := askedRest(p.failure); rest != 7*time.Second {
+		t.Errorf("the server rests for %s", rest)
+	}
+	h.away, unreadable = nil, errors.New("forbidden") // which is not the remote's fault
+	failures(0)
+	unreadable, h.commits = nil, []string{hash("0")}
+	failures(0) // backward, and the remote has said so
+}
+
 func TestFirstCommitFollowsNothing(t *testing.T) {
 	for name, inForce := range map[string]string{"nothing": "", "a working tree": "(working tree)"} {
 		t.Run(name, func(t *testing.T) {

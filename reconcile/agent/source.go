@@ -40,8 +40,8 @@ type poller struct {
 
 	seen     string // hash of the commit read last, good or bad
 	refused  error  // why that commit is not in force, nil when it is
-	failures int    // fetches that failed in a row
-	failure  error  // of the last fetch, nil when it did not fail
+	failures int    // times in a row that the remote failed
+	failure  error  // of the remote the last time, nil when it did not fail
 	last     update
 }
 
@@ -101,10 +101,7 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 		return p.last, false
 	}
 	p.metrics.fetch(p.now().Sub(start), err)
-	p.failures, p.failure = p.failures+1, err
-	if err == nil {
-		p.failures = 0
-	}
+	p.failure = err
 	switch {
 	case err != nil:
 		p.last.err = err
@@ -112,6 +109,9 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 		p.read(ctx, commit)
 	default:
 		p.last.err = p.refused // the remote is back and has nothing new
+	}
+	if p.failures++; p.failure == nil {
+		p.failures = 0
 	}
 	if p.last.err != nil && (before.err == nil || before.err.Error() != p.last.err.Error()) {
 		p.log.Warn("newest commit is not in force", "err", p.last.err)
@@ -130,6 +130,9 @@ func (p *poller) read(ctx context.Context, c gitsource.Commit) {
 		p.refuse(c, err)
 		if _, final := errors.AsType[backwardError](err); !final {
 			p.seen = "" // it could not be told; ask again at the next poll
+		}
+		if e, ok := errors.AsType[remoteError](err); ok {
+			p.failure = e
 		}
 		return
 	}
