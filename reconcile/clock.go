@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 )
 
@@ -69,6 +70,11 @@ func dependsOnClock(obs Observation, plan Plan, now time.Time) bool {
 	}
 	for _, d := range plan.Rollout.Decisions {
 		if (d.Action == rollout.Evict || d.Action == rollout.Drain) && timed[d.Policy] {
+			return true
+		}
+	}
+	for _, job := range plan.Rollout.Jobs {
+		if job.Gate.Job.When == policy.Before && timed[job.Policy] {
 			return true
 		}
 	}

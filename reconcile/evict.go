@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"lamplighter.dev/reconcile/rollout"
+	"lamplighter.dev/reconcile/window"
 )
 
 // evict sends the evictions of a plan that may still be sent. Recording them
@@ -30,19 +31,12 @@ func (r *Reconciler) evict(ctx context.Context, report *Report) {
 // inWindow are the plan's decisions of one action whose window is still open, and the
 // instant at which the first of these windows shuts; zero if none does.
 func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) (due []rollout.Decision, deadline time.Time) {
-	hoursByPolicy := map[string]rollout.Hours{}
-	for _, p := range obs.Policies.Upgrades {
-		hoursByPolicy[p.Name] = rollout.NewHours(p, obs.State.Ledger, obs.ClockProblem, now)
-	}
-	labelsByNode := map[string]labels.Set{}
-	for _, n := range obs.Nodes {
-		labelsByNode[n.Name] = n.Labels
-	}
+	windowOf := windows(obs, now)
 	for _, d := range plan.Decisions {
 		if d.Action != action {
 			continue
 		}
-		w := hoursByPolicy[d.Policy].For(labelsByNode[d.Node])
+		w := windowOf(d.Policy, d.Node)
 		if !w.Open {
 			continue
 		}
@@ -52,4 +46,17 @@ func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now tim
 		}
 	}
 	return due, deadline
+}
+
+// windows says what the calendar of a policy means for a node.
+func windows(obs Observation, now time.Time) func(policy, node string) window.State {
+	hoursByPolicy := map[string]rollout.Hours{}
+	for _, p := range obs.Policies.Upgrades {
+		hoursByPolicy[p.Name] = rollout.NewHours(p, obs.State.Ledger, obs.ClockProblem, now)
+	}
+	labelsByNode := map[string]labels.Set{}
+	for _, n := range obs.Nodes {
+		labelsByNode[n.Name] = n.Labels
+	}
+	return func(policy, node string) window.State { return hoursByPolicy[policy].For(labelsByNode[node]) }
 }

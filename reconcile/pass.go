@@ -25,6 +25,8 @@ type Report struct {
 	// StillCordoned says which nodes could not be given back, and why; nil when
 	// all could. The rest of the pass does not depend on it.
 	StillCordoned error
+	Jobs        []rollout.JobAttempt
+	StopErr     error // why Jobs that nobody waits for could not be stopped; it is tried again
 	// Before is the state as it was found, and After as it was left.
 	Before, After State
 	// Next is when the next pass is due if nothing moves before; zero if time
@@ -53,6 +55,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	r.ask(ctx, plan)
 	r.act(ctx, &report)
 	err = r.settle(ctx, &report)
+	report.StopErr = r.stopJobs(ctx, report)
 	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now), nextTrial(obs, now))
 	if report.StillCordoned != nil {
 		report.Next = earliest(now, report.Next, now.Add(uncordonAgain))
@@ -217,6 +220,7 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 	r.evict(ctx, report)
 	report.StillCordoned = r.uncordon(ctx, report.Plan.Rollout)
 	r.drain(ctx, report)
+	r.runJobs(ctx, report)
 	if objects := report.Plan.Objects; objects.Touches() {
 		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(r.doubted(report.Observation), objects.Steps, r.opts.Now()))
 		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
@@ -241,6 +245,11 @@ func (r *Reconciler) settle(ctx context.Context, report *Report) error {
 	}
 	for _, a := range report.Drains {
 		settled.Ledger, learnt = settled.Ledger.Drained(a.Decision, a.Result == rollout.Drained, a.Message, r.opts.Now()), true
+	}
+	for _, a := range report.Jobs {
+		if a.Err != nil {
+			settled.Ledger, learnt = settled.Ledger.JobErrored(a.Job, a.Err.Error()), true
+		}
 	}
 	if !learnt {
 		return nil

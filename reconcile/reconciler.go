@@ -69,6 +69,9 @@ type Options struct {
 	// Drainer empties nodes. Without one none is, and none visited whose policy
 	// wants that.
 	Drainer Drainer
+	// Jobs runs what gates run. Without it none runs, and visits that wait for one
+	// come to nothing.
+	Jobs Jobs
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
 	// Partial lets a commit come into force of which some objects cannot be
@@ -89,13 +92,16 @@ type Reconciler struct {
 	state   *State // as stored; nil when it has to be loaded
 	backoff backoff
 	fights  fights
+	jobs    map[string]bool // of gates, that may still run
+	looked  bool            // for Jobs that an earlier process has left
+	relook  time.Time       // when that may be tried again
 
 	substitutes map[*unstructured.Unstructured]substitute // by rendered object
 }
 
 // NewReconciler returns a Reconciler that has seen nothing yet.
 func NewReconciler(opts Options) *Reconciler {
-	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}}
+	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}}
 }
 
 // Forget makes the next pass load the state again, as it must when somebody

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -55,6 +56,23 @@ func TestOptionalRightsAllowCordonsOnly(t *testing.T) {
 	rules := rulesOf(t, read(t, "examples/install/drain-rbac.yaml"))
 	if len(rules) != 1 || slices.Contains(missingVerbs(rules, "", "nodes", "any"), "patch") || !slices.Equal(rules[0].Verbs, []string{"patch"}) {
 		t.Errorf("examples/install/drain-rbac.yaml allows %+v, want patch of nodes only", rules)
+	}
+}
+
+// Jobs of gates are created, read and stopped in the agent's own namespace, and
+// nothing else.
+func TestOptionalRightsAllowJobsOfGatesOnly(t *testing.T) {
+	f := read(t, "examples/install/jobs-rbac.yaml")
+	if rules := rulesOf(t, f); len(rules) > 0 {
+		t.Errorf("%s allows %+v in every namespace", f.Path, rules)
+	}
+	var role rbacv1.Role
+	if err := yaml.Unmarshal([]byte(documents(f)[0]), &role); err != nil {
+		t.Fatal(err)
+	}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "get", "list", "delete"}}}
+	if diff := cmp.Diff(want, role.Rules); role.Kind != "Role" || diff != "" {
+		t.Errorf("%s: kind %s, rules (-want +got):\n%s", f.Path, role.Kind, diff)
 	}
 }
 

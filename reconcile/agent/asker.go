@@ -15,6 +15,7 @@ func NewAsker(c *cluster.Cluster, now func() time.Time) *gate.Asker {
 	web := gate.NewWeb()
 	return gate.New(gate.Options{Now: now, Answerers: map[rollout.QuestionKind]gate.Answerer{
 		rollout.Admission:      c.Admission,
+		rollout.JobGate:        c.Job,
 		rollout.HTTPGate:       web.HTTP,
 		rollout.PrometheusGate: web.Prometheus,
 		rollout.Room:           c.Room,

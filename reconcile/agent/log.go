@@ -32,6 +32,14 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 	if report.StillCordoned != nil {
 		a.log.Warn("nodes stay cordoned", "err", report.StillCordoned)
 	}
+	for _, at := range report.Jobs {
+		if at.Err != nil {
+			a.log.Warn("job", "policy", at.Job.Policy, "node", at.Job.Node, "gate", at.Job.Gate.Name, "err", at.Err)
+		}
+	}
+	if report.StopErr != nil {
+		a.log.Warn("jobs", "err", report.StopErr)
+	}
 	a.logHalts(report)
 	a.logClock(report)
 	if refused := report.Observation.Refused(); refused != nil && report.Before.Record.Problem != report.After.Record.Problem {

@@ -86,6 +86,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Store:      states,
 		Asker:      asker,
 		Drainer:    c,
+		Jobs:       c,
 		AllowPrune: a.cfg.AllowPrune,
 		Partial:    a.cfg.Partial,
 		Now:        a.cfg.Now,

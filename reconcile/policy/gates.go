@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Gate is something that has to be so before a visit starts. It has exactly one
-// of NodeCondition, HTTP and Prometheus; the others are zero. Gates can be
-// compared.
+// Gate is something that has to be so before a visit starts or, with a Job, ends.
+// It has exactly one of NodeCondition, HTTP, Prometheus and Job; the others are
+// zero. Gates can be compared.
 type Gate struct {
 	// Name is unique among the gates of a policy.
 	Name          string
 	NodeCondition NodeCondition
 	HTTP          HTTPGate
 	Prometheus    PrometheusGate
+	Job           JobGate
 }
 
 // NodeCondition is a condition of the node that is to be visited.
@@ -121,7 +122,7 @@ func (r *gateReader) read(parent *fields) []Gate {
 		g := Gate{Name: f.text("name")}
 		r.checkName(f, g.Name)
 		kinds := 0
-		for _, kind := range []string{"nodeCondition", "http", "prometheus"} {
+		for _, kind := range []string{"nodeCondition", "http", "prometheus", "job"} {
 			if f.has(kind) {
 				kinds++
 			}
@@ -129,9 +130,10 @@ func (r *gateReader) read(parent *fields) []Gate {
 		g.NodeCondition = readNodeCondition(f.object("nodeCondition"))
 		g.HTTP = readHTTPGate(f.object("http"))
 		g.Prometheus = readPrometheusGate(f.object("prometheus"))
+		g.Job = readJobGate(f.object("job"))
 		f.done()
 		if kinds != 1 {
-			f.subject.errorf(f.path, "has %d of nodeCondition, http and prometheus: write exactly one", kinds)
+			f.subject.errorf(f.path, "has %d of nodeCondition, http, prometheus and job: write exactly one", kinds)
 			continue
 		}
 		gates = append(gates, g)

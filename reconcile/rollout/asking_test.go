@@ -33,6 +33,9 @@ func (s *scene) question(kind, subject string) Question {
 		q.HTTP = policy.HTTPGate{URL: subject, ExpectedStatus: 200}
 	case q.Kind == PrometheusGate:
 		q.Prometheus = policy.PrometheusGate{URL: subject, Query: "up", Comparison: policy.Comparison{Operator: ">", Threshold: 0}}
+	case q.Kind == JobGate:
+		q.Node, _, _ = strings.Cut(subject, "/")
+		q.Job = s.jobName(subject)
 	default:
 		s.t.Fatalf("answer: unknown question %q %q", kind, subject)
 	}
@@ -67,10 +70,16 @@ func (s *scene) formatAsking(p Plan) string {
 	for _, u := range p.Uncordons {
 		fmt.Fprintf(&b, "uncordon %s (%s)\n", u.Node, u.Policy)
 	}
+	for _, j := range p.Jobs {
+		fmt.Fprintf(&b, "job %s %s of %s@%s\n", j.Node, j.Gate.Name, j.Policy, j.Revision)
+	}
 	for _, q := range p.Questions {
 		subject := q.HTTP.URL + q.Prometheus.URL
 		if q.Kind == Admission || q.Kind == Room {
 			subject = q.DaemonSet.Name + "@" + q.Revision + "@" + q.Node
+		}
+		if q.Kind == JobGate {
+			subject = q.Node
 		}
 		fmt.Fprintf(&b, "ask %s %s\n", q.Kind, subject)
 	}
@@ -95,6 +104,11 @@ func (s *scene) readGate(p *policy.UpgradePolicy, text string) {
 		g.HTTP = policy.HTTPGate{URL: parts[2], ExpectedStatus: 200}
 	case "prometheus":
 		g.Prometheus = policy.PrometheusGate{URL: parts[2], Query: "up", Comparison: policy.Comparison{Operator: ">", Threshold: 0}}
+	case "before", "after": // with a timeout
+		g.Job = policy.JobGate{When: policy.Before, Spec: "{}", Timeout: age(s.t, parts[2])}
+		if parts[1] == "after" {
+			g.Job.When = policy.After
+		}
 	case "condition":
 		g.NodeCondition = policy.NodeCondition{Type: parts[2], Status: "True"}
 	default:
@@ -126,6 +140,7 @@ func (c *check) checkGates(t reporter, p Plan) {
 			switch {
 			case asks && !c.obs.Supposed && (c.obs.Answers[q].Reply != Yes || since < 0 || since >= 30*time.Second):
 				t.Errorf("starts on %s though nobody knows that gate %s is open", d.Node, g.Name)
+			case g.Job.When != "":
 			case !asks && conditionOf(&node, g.NodeCondition.Type) != g.NodeCondition.Status:
 				t.Errorf("starts on %s though gate %s is shut", d.Node, g.Name)
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -135,8 +136,11 @@ func formatPlan(p Plan, s *scene) string {
 	if !p.NextLook.IsZero() {
 		fmt.Fprintf(&b, "look again %s\n", s.relative(p.NextLook))
 	}
-	return b.String()
+	return jobNames.ReplaceAllString(b.String(), "$1")
 }
+
+// jobNames end with a digest, which says nothing to a reader.
+var jobNames = regexp.MustCompile(`(lamplighter-[a-z-]+)-[0-9a-f]{18}`)
 
 func formatStatus(p PolicyStatus, o Outlook, s *scene) string {
 	line := fmt.Sprintf("policy %s: %d of %d nodes remain, %d blocked, %d of %d out of service",
@@ -171,6 +175,15 @@ func (s *scene) formatSteps(v Visit) string {
 		fmt.Fprintf(&b, " draining %s", s.relative(v.Drain.Since))
 		if !v.Drain.Done.IsZero() {
 			fmt.Fprintf(&b, " done %s", s.relative(v.Drain.Done))
+		}
+	}
+	for _, r := range v.Jobs {
+		fmt.Fprintf(&b, "  job %s %s", r.Gate, s.relative(r.Started))
+		switch {
+		case r.Failed:
+			fmt.Fprintf(&b, " failed %s", s.relative(r.Ended))
+		case !r.Ended.IsZero():
+			fmt.Fprintf(&b, " done %s", s.relative(r.Ended))
 		}
 	}
 	for _, step := range v.Steps {

@@ -65,13 +65,14 @@ type chaos struct {
 	recovered bool
 	asks      bool // and is answered, at times with a no
 	answers   Answers
+	jobs      map[string]Reply  // of gates that exist, and how they do
 	touched   map[visitKey]bool // evicted on, and not in service since
 	trace     []string          // every pass
 }
 
 func newChaos(t *rapid.T) *chaos {
 	start := time.Date(2026, 3, 2, 20, 0, 0, 0, time.UTC)
-	c := &chaos{world: newWorld(start, rapid.IntRange(1, 6).Draw(t, "nodes"), 3), touched: map[visitKey]bool{}, asks: rapid.Bool().Draw(t, "asks"), answers: Answers{}}
+	c := &chaos{world: newWorld(start, rapid.IntRange(1, 6).Draw(t, "nodes"), 3), touched: map[visitKey]bool{}, asks: rapid.Bool().Draw(t, "asks"), answers: Answers{}, jobs: map[string]Reply{}}
 	nightly := must(window.Recurring(window.RecurringSpec{Name: "night", TimeZone: "UTC", Schedule: "0 22 * * *", Duration: "3h"}))
 	gpu := must(window.Recurring(window.RecurringSpec{Name: "gpu", TimeZone: "UTC", Schedule: "0 10 * * *", Duration: "2h"}))
 	gpu.Selector = labels.SelectorFromSet(labels.Set{"gpu": "true"})
@@ -89,6 +90,11 @@ func newChaos(t *rapid.T) *chaos {
 		}
 		if rapid.Bool().Draw(t, "gated") {
 			p.Gates = []policy.Gate{{Name: "quiet", HTTP: policy.HTTPGate{URL: "http://slo", ExpectedStatus: 200}}}
+		}
+		for _, when := range []policy.JobWhen{policy.Before, policy.After} {
+			if c.asks && rapid.Bool().Draw(t, "runs Jobs "+string(when)) {
+				p.Gates = append(p.Gates, policy.Gate{Name: strings.ToLower(string(when)), Job: policy.JobGate{When: when, Spec: "{}", Timeout: 4 * time.Minute}})
+			}
 		}
 		for _, s := range sets {
 			p.DaemonSets = append(p.DaemonSets, nameOf(s))
@@ -247,6 +253,11 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 	if accident == "dies before evicting" {
 		return
 	}
+	for _, job := range plan.Jobs {
+		if c.jobs[job.Name] == "" {
+			c.jobs[job.Name] = Pending
+		}
+	}
 	c.empty(t, plan, accident)
 	c.noteService()
 	taken := map[string]bool{} // policies that took a node out of service
@@ -290,11 +301,29 @@ func (c *chaos) answer(t *rapid.T, questions []Question, accident string) {
 			replies = []Reply{Yes, Yes, No, Unknown}
 		}
 		a := Answer{Reply: rapid.SampledFrom(replies).Draw(t, "reply"), At: c.now, Message: "so it is"}
+		if q.Kind == JobGate {
+			a.Reply = c.askJob(q.Job, a.Reply)
+		}
 		if a.Reply != Yes {
 			a.Misses = c.answers[q].Misses + 1
 		}
 		c.answers[q] = a
 	}
+}
+
+// askJob is how a Job does. Its result does not change any more, and for a while
+// it may not be known.
+func (c *chaos) askJob(name string, drawn Reply) Reply {
+	switch c.jobs[name] {
+	case "":
+		return Absent
+	case Pending:
+		if drawn != Unknown {
+			c.jobs[name] = drawn
+		}
+		return drawn
+	}
+	return c.jobs[name]
 }
 
 func (c *chaos) daemonSets(policy string) []types.NamespacedName {

@@ -48,9 +48,10 @@ func (l Ledger) Drained(d Decision, done bool, message string, now time.Time) Le
 	return l
 }
 
-// onlyDrained says that the visit has evicted nothing of its policy yet.
-func (v *Visit) onlyDrained() bool {
-	return v != nil && !v.Drain.Since.IsZero() && len(v.Steps) == 0
+// preparing says that the visit has evicted nothing of its policy yet: its Jobs
+// run, or the node is drained.
+func (v *Visit) preparing() bool {
+	return v != nil && (!v.Drain.Since.IsZero() || len(v.Jobs) > 0) && len(v.Steps) == 0
 }
 
 // marked says that the policy has cordoned the node.
@@ -84,7 +85,7 @@ func (t *tour) drain(s *stop) hold {
 
 // giveUpDrain ends a visit whose node is not empty in time.
 func (t *tour) giveUpDrain(s *stop) {
-	if t.policy.Drain == nil || !s.visit.onlyDrained() || !s.visit.Drain.Done.IsZero() {
+	if t.policy.Drain == nil || !s.visit.preparing() || s.visit.Drain.Since.IsZero() || !s.visit.Drain.Done.IsZero() {
 		return
 	}
 	if until := s.visit.Drain.Since.Add(t.policy.Drain.Timeout); t.now.Before(until) {
@@ -110,7 +111,7 @@ func (t *tour) giveUpDrain(s *stop) {
 // eviction cannot follow. An answer that is on its way is waited for.
 func (t *tour) leaveUndrained(s *stop) {
 	waits := s.hold.reason == Checking && s.hold.until.IsZero()
-	if s.hold.reason != "" && !waits && s.visit.onlyDrained() {
+	if s.hold.reason != "" && !waits && s.visit.preparing() {
 		t.forsake(s)
 	}
 }

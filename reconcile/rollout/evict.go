@@ -43,8 +43,14 @@ func (s *stop) firstHold(checks []func(*stop) hold) hold {
 	return hold{message: note}
 }
 
-// goOn takes the next step of a visit, which may be its first.
+// goOn takes the next step of a visit, which may be its first. Jobs run first, so
+// that one that fails has disturbed nothing; then the node is drained, then the
+// pod goes.
 func (t *tour) goOn(s *stop) {
+	if h := t.runBefore(s); h.reason != "" {
+		s.hold = h
+		return
+	}
 	if t.mustDrain(s) {
 		s.hold = t.drain(s)
 		return
@@ -107,7 +113,7 @@ func (t *tour) evict(s *stop) {
 	}
 	switch step := s.visit.step(d.key); {
 	case step == nil:
-		t.trials[d.key] += one(!s.visit.onlyDrained()) // which is counted
+		t.trials[d.key] += one(!s.visit.preparing()) // which is counted
 		s.visit.Steps = append(s.visit.Steps, next)
 	case step.To != next.To || step.Pod != next.Pod:
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
@@ -140,6 +146,9 @@ func (s *stop) settled(policy, wave string) Decision {
 	}
 	if s.shown.leftOver() {
 		d.Action, d.Reason = Hold, WouldNotReturn
+	}
+	if s.set == nil && s.hold.reason != "" {
+		d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
 	}
 	return d
 }

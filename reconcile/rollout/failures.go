@@ -49,11 +49,11 @@ func (t *tour) judge() {
 	t.trials, t.amnesty = map[string]int{}, map[string]int{}
 	for i := range t.stops {
 		if v := t.stops[i].visit; v != nil {
-			if v.onlyDrained() && t.stops[i].set != nil {
+			if v.preparing() && t.stops[i].set != nil {
 				t.trials[t.stops[i].set.key]++
 			}
 			for _, s := range v.Steps {
-				t.trials[s.DaemonSet] += one(s.Settled.IsZero() && s.To == t.revision(s.DaemonSet))
+				t.trials[s.DaemonSet] += one((s.Settled.IsZero() || t.verifies) && s.To == t.revision(s.DaemonSet))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (t *tour) unproven(s *stop) string {
 		return ""
 	}
 	tries, may := t.trials[d.key], t.policy.MaxFailures+1+t.amnesty[d.key]
-	if s.visit.onlyDrained() || (s.step != nil && s.step.Settled.IsZero() && s.step.To == d.Revision) {
+	if s.visit.preparing() || (s.step != nil && s.step.Settled.IsZero() && s.step.To == d.Revision) {
 		tries-- // its own
 	}
 	if tries < may {

@@ -16,7 +16,7 @@ import (
 // wave is shut, or what it says is not known. A visit that has begun goes on: a
 // node that is half-way is no better for it.
 func (t *tour) heldByGates(s *stop) hold {
-	if s.visit != nil && (s.begun || !s.visit.Drain.Since.IsZero()) {
+	if s.visit != nil && (s.begun || s.visit.preparing()) {
 		return hold{}
 	}
 	gates := t.policy.GatesOf(s.wave)

@@ -167,6 +167,9 @@ func (t *tour) heldByRefusal(s *stop) hold {
 	until := r.triedAgain()
 	t.alarm.at(until)
 	if t.now.Before(until) {
+		if r.Gate != "" {
+			return hold{Hold, GateShut, until, r.Message}
+		}
 		if r.Drain {
 			return hold{Hold, DrainFailed, until, r.Message}
 		}
@@ -190,11 +193,19 @@ func (t *tour) restrain() {
 		switch s := &t.stops[i]; {
 		case s.set == nil, s.visit == nil:
 		case s.hold.reason == "":
-			if t.giveUpDrain(s); s.visit != nil {
-				t.giveWay(s)
-			}
+			t.giveUp(s)
 		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.doubtful(s.visit):
 			t.forsake(s)
+		}
+	}
+}
+
+// giveUp ends a visit that has waited in vain, for its Job, its drain or its
+// eviction.
+func (t *tour) giveUp(s *stop) {
+	for _, inVain := range []func(*stop){t.giveUpJobs, t.giveUpDrain, t.giveWay} {
+		if inVain(s); s.visit == nil {
+			return
 		}
 	}
 }
@@ -222,7 +233,7 @@ func (t *tour) giveWay(s *stop) {
 // leaves no trace.
 func (t *tour) forsake(s *stop) {
 	v := s.visit
-	if v.onlyDrained() {
+	if v.preparing() {
 		t.trials[s.set.key]--
 	}
 	v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), func(step Step) bool {

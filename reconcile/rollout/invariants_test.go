@@ -36,6 +36,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.checkAsked(t, p)
 	c.checkGates(t, p)
 	c.checkDrains(t, p)
+	c.checkJobs(t, p)
 }
 
 // runs says that a pod of a revision exists.

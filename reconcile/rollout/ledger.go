@@ -41,6 +41,7 @@ type Visit struct {
 	Commit   string    `json:"commit,omitempty"`
 	Started  time.Time `json:"started"`
 	Drain    Drainage  `json:"drain,omitzero"`
+	Jobs     []JobRun  `json:"jobs,omitempty"` // of gates, in the order in which they were decided
 	Steps    []Step    `json:"steps"`
 	Finished time.Time `json:"finished,omitzero"`
 	Outcome  Outcome   `json:"outcome,omitempty"`
@@ -119,6 +120,7 @@ type Failure struct {
 	Message      string    `json:"message,omitempty"`
 	At           time.Time `json:"at"`
 	Acknowledged bool      `json:"acknowledged,omitzero"` // it no longer counts
+	Gate         string    `json:"gate,omitempty"`        // whose Job did not succeed after the visit; "" when the pod did not settle
 }
 
 // A Refusal is an eviction that the API server would not do. The node comes after
@@ -133,6 +135,7 @@ type Refusal struct {
 	Again     int       `json:"again,omitzero"`   // how often that pod was refused before
 	Drain     bool      `json:"drain,omitzero"`   // the node could not be emptied in time
 	Errored   bool      `json:"errored,omitzero"` // nobody refused: it was tried for a while and came to nothing
+	Gate      string    `json:"gate,omitempty"`   // whose Job did not succeed before the visit
 }
 
 // A Pause stops a policy from starting anything until it is resumed.
@@ -268,6 +271,7 @@ func cloneVisits(visits []Visit) []Visit {
 	visits = slices.Clone(visits)
 	for i := range visits {
 		visits[i].Steps = slices.Clone(visits[i].Steps)
+		visits[i].Jobs = slices.Clone(visits[i].Jobs)
 	}
 	return visits
 }
@@ -282,5 +286,5 @@ func compareRefusals(a, b Refusal) int {
 
 func compareFailures(a, b Failure) int {
 	return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Node, b.Node),
-		cmp.Compare(a.DaemonSet, b.DaemonSet), cmp.Compare(a.Revision, b.Revision))
+		cmp.Compare(a.DaemonSet, b.DaemonSet), cmp.Compare(a.Revision, b.Revision), cmp.Compare(a.Gate, b.Gate))
 }

@@ -43,6 +43,9 @@ import (
 //   - I11 No pod is evicted on a node in a wave while an earlier wave is not
 //     settled, or soaks, unless the node is down by our doing or goes back to a
 //     revision on which all had settled.
+//   - I12 No pod is evicted, and no node drained, in a visit before the Jobs that
+//     run before it have succeeded; and no visit ends as settled before those that
+//     run after it have.
 //
 // What it has to know and was not told holds an eviction, and is a question of
 // the plan.
@@ -76,6 +79,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		plan.Policies = append(plan.Policies, t.status())
 	}
 	plan.Uncordons = b.uncordons(f, obs.Instance, policies)
+	plan.Jobs = b.newJobs()
 	plan.Questions = f.inquiry.questions()
 	plan.Ledger, plan.NextLook = b.close(f, policies), a.next
 	return plan

@@ -56,6 +56,8 @@ type Plan struct {
 	// Uncordons are nodes that we have cordoned and need no more, by name. It
 	// waits for nothing.
 	Uncordons []Uncordon
+	// Jobs are to be created, unless they exist, by name.
+	Jobs []Job
 	// Questions are what has to be known before the next evictions, sorted. They
 	// hold only what waits for them.
 	Questions []Question

@@ -45,6 +45,11 @@ func timeless(p Plan, now, later time.Time) Plan {
 			zero(&visits[i].Started)
 			zero(&visits[i].Finished)
 			zero(&visits[i].Drain.Since)
+			visits[i].Jobs = slices.Clone(visits[i].Jobs)
+			for j := range visits[i].Jobs {
+				zero(&visits[i].Jobs[j].Started)
+				zero(&visits[i].Jobs[j].Ended)
+			}
 			visits[i].Steps = slices.Clone(visits[i].Steps)
 			for j := range visits[i].Steps {
 				zero(&visits[i].Steps[j].Evicted)

@@ -22,6 +22,7 @@ type Question struct {
 
 	HTTP       policy.HTTPGate
 	Prometheus policy.PrometheusGate
+	Job        string // its name
 }
 
 // A QuestionKind says what a question is about.
@@ -38,6 +39,8 @@ const (
 	HTTPGate QuestionKind = "HTTPGate"
 	// PrometheusGate: does every value of the query compare?
 	PrometheusGate QuestionKind = "PrometheusGate"
+	// JobGate: has the Job that a gate runs for the Node succeeded?
+	JobGate QuestionKind = "JobGate"
 )
 
 // Answers are what has been found out, by question.
@@ -64,6 +67,10 @@ const (
 	No Reply = "no"
 	// Unknown: it could not be found out.
 	Unknown Reply = "unknown"
+	// Pending: it is being decided. Only of a Job.
+	Pending Reply = "pending"
+	// Absent: what is asked about is not there. Only of a Job.
+	Absent Reply = "absent"
 )
 
 // A Yes counts for fresh. What was not a Yes is asked again after firstAsk, then
@@ -86,8 +93,11 @@ func (a Answer) askedAgain(kind QuestionKind) time.Time {
 		return a.At.Add(fresh)
 	}
 	wait, last := firstAsk, lastGate
-	if kind == Admission || kind == Room {
+	switch kind {
+	case Admission, Room:
 		last = lastAsk
+	case JobGate:
+		wait = firstJobLook
 	}
 	for n := 1; n < a.Misses && wait < last; n++ {
 		wait *= 2
@@ -102,5 +112,6 @@ func compareQuestions(a, b Question) int {
 		cmp.Compare(a.HTTP.URL, b.HTTP.URL), cmp.Compare(a.HTTP.ExpectedStatus, b.HTTP.ExpectedStatus),
 		cmp.Compare(a.Prometheus.URL, b.Prometheus.URL), cmp.Compare(a.Prometheus.Query, b.Prometheus.Query),
 		cmp.Compare(a.Prometheus.Comparison.String(), b.Prometheus.Comparison.String()),
+		cmp.Compare(a.Job, b.Job),
 	)
 }

@@ -62,6 +62,8 @@ const (
 	DrainFailed Reason = "DrainFailed"
 	// GateShut: a gate of the policy or of the wave is shut.
 	GateShut Reason = "GateShut"
+	// JobRunning: a Job of a gate runs for the node.
+	JobRunning Reason = "JobRunning"
 	// Failed: the new pod did not settle.
 	Failed Reason = "Failed"
 	// Halted: more nodes have failed than the policy allows.
@@ -77,7 +79,7 @@ func Reasons() []Reason {
 	return []Reason{
 		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
-		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, Draining, DrainFailed, Failed, Halted, Paused,
+		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, JobRunning, Draining, DrainFailed, Failed, Halted, Paused,
 		ClockUntrusted,
 	}
 }

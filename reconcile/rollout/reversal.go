@@ -59,8 +59,11 @@ func (l Ledger) reversal(daemonSet string) *Reversal {
 }
 
 // recordSettled remembers the revisions on which every node has settled that is
-// Ready and on which the DaemonSet should run.
+// Ready and on which the DaemonSet should run, and of which no Job is awaited.
 func (t *tour) recordSettled() {
+	if t.verifying() {
+		return
+	}
 	for place, set := range t.sets {
 		if d := t.fleet.sets[set]; d.RevisionObserved && t.settled[place] > 0 && t.unsettled[place] == 0 {
 			t.book.settleAll(d.key, d.Revision)

@@ -103,9 +103,10 @@ func (s *scene) read(w []string) {
 		for range number(s.t, w[2]) {
 			l.Finished = append(l.Finished, s.readMeasured(w))
 		}
-	case "failure": // failure POLICY NODE DAEMONSET REVISION [acknowledged]
+	case "failure": // failure POLICY NODE DAEMONSET REVISION [acknowledged] [gate=GATE]
 		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
-			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged")})
+			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged"),
+			Gate: strings.TrimPrefix(strings.Join(slices.DeleteFunc(w[5:], func(word string) bool { return word == "acknowledged" }), ""), "gate=")})
 	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES]
 		again := 0
 		if len(w) > 6 {
@@ -421,6 +422,10 @@ func (s *scene) readVisit(w []string) Visit {
 			} else {
 				v.Drain.Message = "2 pods are left"
 			}
+			continue
+		}
+		if value, isJob := strings.CutPrefix(word, "job="); isJob {
+			v.Jobs = append(v.Jobs, s.readJobRun(w[2], value))
 			continue
 		}
 		head, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")

@@ -19,7 +19,7 @@ func (t *tour) status() PolicyStatus {
 	works := t.newWork()
 	for i := range t.stops {
 		stop := &t.stops[i]
-		if stop.set == nil {
+		if stop.set == nil && stop.hold.reason == "" {
 			continue
 		}
 		s.Remaining++

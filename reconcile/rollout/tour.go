@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
 	"lamplighter.dev/reconcile/health"
@@ -37,6 +38,7 @@ type tour struct {
 	settled   []int           // by place in sets: nodes that have settled on the revision
 	unsettled []int           // by place in sets: nodes that are Ready and have not
 	leaks     []candidateLeak // seen in this pass
+	verifies  bool            // a Job runs after its visits
 	broken    []brokenNode    // seen in this pass
 	halted    string          // why; "" when it is not
 	gateHolds map[int]hold    // by wave: what its gates say
@@ -69,6 +71,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 		}
 	}
 	t.waves = newWaves(p)
+	t.verifies = slices.ContainsFunc(p.AllGates(), func(g policy.Gate) bool { return g.Job.When == policy.After })
 	t.outdated, t.settled, t.unsettled = make([]int, len(t.sets)), make([]int, len(t.sets)), make([]int, len(t.sets))
 	t.window = t.hours.Any()
 	a.at(t.window.ValidUntil)
@@ -155,8 +158,9 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 		}
 	}
 	if ours {
-		t.conclude(s)
 		t.place(s)
+		t.adoptVerifying(s)
+		t.conclude(s)
 	}
 	return ours
 }

@@ -41,6 +41,7 @@ type book struct {
 	failed  map[Failure]int // by key: the place in the ledger
 	refused map[visitKey]Refusal
 	waves   map[waveKey]SettledWave
+	jobs    []Job // to be created
 
 	knownSince time.Time // since when visits are on record; zero when all are
 }
@@ -74,7 +75,7 @@ func newBook(l Ledger) *book {
 }
 
 func (f Failure) key() Failure {
-	return Failure{Policy: f.Policy, Node: f.Node, DaemonSet: f.DaemonSet, Revision: f.Revision}
+	return Failure{Policy: f.Policy, Node: f.Node, DaemonSet: f.DaemonSet, Revision: f.Revision, Gate: f.Gate}
 }
 
 // begin opens a visit.
@@ -189,7 +190,9 @@ func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	}
 	s.Settled = latest(t.limits.AvailableAt(d.DaemonSet, v.Pod), s.Evicted)
 	_, s.Recovered = t.book.failed[Failure{Policy: t.policy.Name, Node: node, DaemonSet: d.key, Revision: s.To}]
-	t.book.prove(d.key, s.To)
+	if !t.verifies {
+		t.book.prove(d.key, s.To)
+	}
 }
 
 func latest(a, b time.Time) time.Time {
@@ -220,11 +223,13 @@ func (t *tour) conclude(s *stop) {
 		return
 	}
 	switch {
-	case s.halfWay && (s.visit.onlyDrained() || !t.waitsForSomebody(s)):
+	case s.halfWay && (s.visit.preparing() || !t.waitsForSomebody(s)):
 		return // the next DaemonSet's turn
 	case s.halfWay || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)
-	case slices.ContainsFunc(s.visit.Steps, func(s Step) bool { return s.Recovered }):
+	case !t.verified(s):
+		return
+	case s.visit.recovered():
 		t.book.end(s.visit, Recovered, t.now)
 	default:
 		t.book.end(s.visit, Settled, t.now)

@@ -255,6 +255,8 @@ func linkOf(r rollout.Reason) (name string, mark Mark) {
 		return "window", Waits
 	case rollout.GateShut:
 		return "gate", Waits
+	case rollout.JobRunning:
+		return "job", Waits
 	case rollout.NoRoom:
 		return "room", Stops
 	case rollout.Draining:

@@ -86,6 +86,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		c.asker = agent.NewAsker(c.cluster, now)
 		options.Asker = c.asker
 		options.Drainer = c.cluster
+		options.Jobs = c.cluster
 	}
 	c.reconciler = reconcile.NewReconciler(options)
 	return c, nil

@@ -181,7 +181,7 @@ func lamp(d rollout.Decision) string {
 	switch d.Reason {
 	case rollout.UpToDate:
 		return lampDone
-	case rollout.Start, rollout.Settling, rollout.Replacing, rollout.Draining:
+	case rollout.Start, rollout.Settling, rollout.Replacing, rollout.Draining, rollout.JobRunning:
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed

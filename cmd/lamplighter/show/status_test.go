@@ -105,7 +105,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 	want := map[rollout.Reason]string{
 		rollout.UpToDate: "*",
 		rollout.Start:    "~", rollout.Settling: "~", rollout.Replacing: "~",
-		rollout.Draining: "~",
+		rollout.Draining: "~", rollout.JobRunning: "~",
 		rollout.Failed:   "!", rollout.StuckTerminating: "!",
 		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
 	}
