@@ -59,6 +59,9 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 		b.budget(d)
 	}
 	link, mark := linkOf(d.Reason)
+	if d.Reason == rollout.Failed && d.State == health.Current {
+		link = "job" // the pod is well: what came after it is not
+	}
 	message := d.Message
 	if d.Reason == rollout.WindowShut || d.Reason == rollout.Frozen {
 		message = "" // the calendar explains itself
