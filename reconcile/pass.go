@@ -25,8 +25,8 @@ type Report struct {
 	// StillCordoned says which nodes could not be given back, and why; nil when
 	// all could. The rest of the pass does not depend on it.
 	StillCordoned error
-	Jobs        []rollout.JobAttempt
-	StopErr     error // why Jobs that nobody waits for could not be stopped; it is tried again
+	Jobs          []rollout.JobAttempt
+	StopErr       error // why Jobs that nobody waits for could not be stopped; it is tried again
 	// Before is the state as it was found, and After as it was left.
 	Before, After State
 	// Next is when the next pass is due if nothing moves before; zero if time
