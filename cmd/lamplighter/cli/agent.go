@@ -44,7 +44,7 @@ func newAgentCommand(g *globals) *cobra.Command {
 	var f agentFlags
 	cmd := &cobra.Command{
 		Use:   "agent --git URL",
-		Short: "Follow a Git repository and keep the cluster like it",
+		Short: "Follow a Git repository and keep the cluster as it says",
 		Long: `Run the loop: pull the fleet repository, apply what changed, and visit outdated
 nodes while a window is open. One process of an instance acts at a time: the one
 that holds the Lease.`,

@@ -37,7 +37,7 @@ func (g *globals) register(root *cobra.Command) {
 	flags.StringVar(&g.context, "context", "", "kubeconfig context")
 	flags.StringVarP(&g.namespace, "namespace", "n", "lamplighter-system", "namespace of the instance's own objects")
 	flags.StringVar(&g.name, "name", "lamplighter", "name of the instance")
-	flags.StringVarP(&g.output, "output", "o", formatText, "output format: text, json or yaml; windows has ics too")
+	flags.StringVarP(&g.output, "output", "o", formatText, "output format: text, json or yaml; plan has markdown too, and windows ics")
 	flags.StringVar(&g.color, "color", "auto", "color: auto, always or never")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "log what is done and decided, on standard error")
 	complete := func(flag string, values ...string) {

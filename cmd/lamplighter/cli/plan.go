@@ -34,7 +34,8 @@ func newPlanCommand(g *globals) *cobra.Command {
 agent's own planner runs on a simulated clock, so it says which node is visited
 in which window, when the last one is done, or what can never finish. Visits take
 as long as those that were measured, or as the policy's visitDuration. Nothing is
-changed. With --snapshot no cluster is asked, and what cannot be known is said. Exit code 0, or with --exit-code 1 if there is something to do.`,
+changed. With --snapshot no cluster is asked, and what cannot be known is said.
+Exit code 0, or with --exit-code 1 if there is something to do.`,
 		Example: `  lamplighter plan . --path clusters/prod
   lamplighter plan . --path clusters/prod --nodes --at 2026-12-24T23:00:00+01:00
   lamplighter plan . --path clusters/prod --snapshot snapshot.json -o markdown`,

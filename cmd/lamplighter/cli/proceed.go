@@ -15,6 +15,9 @@ import (
 	"lamplighter.dev/reconcile/rollout"
 )
 
+// longestProceed is rollout.MaxProceed as people write it.
+var longestProceed = fmt.Sprintf("%.0fh", rollout.MaxProceed.Hours())
+
 type proceedFlags struct {
 	length time.Duration
 	reason string
@@ -45,8 +48,8 @@ and end are Events.`,
 			return f.begin(cmd, g, args[0])
 		},
 	}
-	cmd.Flags().DurationVar(&f.length, "for", 0, "how long, at most "+rollout.MaxProceed.String()+" (required)")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why, in one line (required)")
+	cmd.Flags().DurationVar(&f.length, "for", 0, "how long, at most "+longestProceed+" (required, but for --end)")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, in one line (required, but for --end)")
 	cmd.Flags().BoolVar(&f.end, "end", false, "take back what was said before")
 	return cmd
 }
@@ -58,9 +61,9 @@ func (f *proceedFlags) validate(cmd *cobra.Command) error {
 	case f.end:
 		return nil
 	case !cmd.Flags().Changed("for"):
-		return usage(cmd, "--for is missing: say for how long, %s at most", rollout.MaxProceed)
+		return usage(cmd, "--for is missing: say for how long, %s at most", longestProceed)
 	case f.length < time.Minute || f.length > rollout.MaxProceed:
-		return usage(cmd, "--for %s: between 1m and %s", f.length, rollout.MaxProceed)
+		return usage(cmd, "--for %s: between 1m and %s", f.length, longestProceed)
 	}
 	return checkReason(cmd, f.reason)
 }

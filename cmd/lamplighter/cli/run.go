@@ -97,26 +97,26 @@ new version inside the maintenance windows that the same repository lists.`,
 	})
 	root.SetUsageTemplate(oneUsageLine(root.UsageTemplate()))
 	g.register(root)
-	root.AddCommand(
-		newRenderCommand(g),
-		newCheckCommand(g),
-		newWindowsCommand(g),
-		newDiffCommand(g),
-		newPlanCommand(g),
-		newSnapshotCommand(g),
-		newApplyCommand(g),
-		newAgentCommand(g),
-		newStatusCommand(g),
-		newWhyCommand(g),
-		newPauseCommand(g),
-		newHistoryCommand(g),
-		newResumeCommand(g),
-		newProceedCommand(g),
-		newHoldCommand(g),
-		newReleaseCommand(g),
-		newVersionCommand(g),
-	)
+	addGroup(root, "Read a working tree, without a cluster:",
+		newRenderCommand(g), newCheckCommand(g), newWindowsCommand(g))
+	addGroup(root, "Bring a commit to a cluster:",
+		newDiffCommand(g), newSnapshotCommand(g), newPlanCommand(g), newApplyCommand(g), newAgentCommand(g))
+	addGroup(root, "See what happens, and why:",
+		newStatusCommand(g), newWhyCommand(g), newHistoryCommand(g))
+	addGroup(root, "Have a say in it:",
+		newPauseCommand(g), newResumeCommand(g), newProceedCommand(g), newHoldCommand(g), newReleaseCommand(g))
+	root.AddCommand(newVersionCommand(g))
+	refuseUnknownTopics(root)
 	return root
+}
+
+// addGroup adds commands that help lists together, under a title.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+		root.AddCommand(c)
+	}
 }
 
 // oneUsageLine drops the second usage line of a command that has both a usage

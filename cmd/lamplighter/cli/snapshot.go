@@ -4,7 +4,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -76,7 +78,10 @@ func takeSnapshot(ctx context.Context, g *globals) ([]byte, error) {
 func readSnapshot(path string) (snapshot.Snapshot, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return snapshot.Snapshot{}, fmt.Errorf("--snapshot: %w", err)
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			err = cause.Err // the flag and its file are named below
+		}
+		return snapshot.Snapshot{}, fmt.Errorf("--snapshot %s: %w", path, err)
 	}
 	s, err := snapshot.Decode(data)
 	if err != nil {
