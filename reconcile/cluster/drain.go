@@ -193,11 +193,14 @@ func (c *Cluster) Uncordon(ctx context.Context, nodes []rollout.Uncordon) error 
 
 func (c *Cluster) uncordon(ctx context.Context, u rollout.Uncordon) error {
 	at := "/metadata/annotations/" + strings.ReplaceAll(health.CordonedByAnnotation, "/", "~1")
-	patch, err := json.Marshal([]map[string]any{
+	steps := []map[string]any{
 		{"op": "test", "path": at, "value": rollout.CordonMark(c.opts.Instance.ID(), u.Policy)},
 		{"op": "remove", "path": at},
-		{"op": "add", "path": "/spec/unschedulable", "value": false},
-	})
+	}
+	if !u.MarkOnly {
+		steps = append(steps, map[string]any{"op": "add", "path": "/spec/unschedulable", "value": false})
+	}
+	patch, err := json.Marshal(steps)
 	if err != nil {
 		return err
 	}

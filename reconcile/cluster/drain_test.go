@@ -101,6 +101,14 @@ func TestDrainEmptiesANodeAndGivesItBack(t *testing.T) {
 	if !w.node(t, node).Spec.Unschedulable {
 		t.Error("a cordon of another policy was taken off")
 	}
+	// Somebody had uncordoned it before he cordoned it again.
+	if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni", MarkOnly: true}}); err != nil {
+		t.Error(err)
+	}
+	if n := w.node(t, node); !n.Spec.Unschedulable || n.Annotations[health.CordonedByAnnotation] != "" {
+		t.Errorf("unschedulable: %t, annotations %v; want only the mark gone", n.Spec.Unschedulable, n.Annotations)
+	}
+	w.mark(t, node, mark)
 	for range 2 { // the second time there is nothing to do
 		if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni"}, {Node: "no-such-node", Policy: "cni"}}); err != nil {
 			t.Error(err)
@@ -109,6 +117,15 @@ func TestDrainEmptiesANodeAndGivesItBack(t *testing.T) {
 	n := w.node(t, node)
 	if _, marked := n.Annotations[health.CordonedByAnnotation]; marked || n.Spec.Unschedulable || n.Annotations["kept"] != "yes" {
 		t.Errorf("unschedulable: %t, annotations %v", n.Spec.Unschedulable, n.Annotations)
+	}
+}
+
+// mark puts a mark of ours on a node.
+func (w *world) mark(t *testing.T, node, mark string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, health.CordonedByAnnotation, mark)
+	if _, err := w.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -68,7 +68,11 @@ func (s *scene) formatAsking(p Plan) string {
 		fmt.Fprintf(&b, " (%s)\n", o.Message)
 	}
 	for _, u := range p.Uncordons {
-		fmt.Fprintf(&b, "uncordon %s (%s)\n", u.Node, u.Policy)
+		fmt.Fprintf(&b, "uncordon %s (%s)", u.Node, u.Policy)
+		if u.MarkOnly {
+			b.WriteString(" the mark only")
+		}
+		b.WriteString("\n")
 	}
 	for _, j := range p.Jobs {
 		fmt.Fprintf(&b, "job %s %s of %s@%s\n", j.Node, j.Gate.Name, j.Policy, j.Revision)

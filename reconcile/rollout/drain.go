@@ -26,6 +26,9 @@ type Drainage struct {
 type Uncordon struct {
 	Node   string
 	Policy string
+	// MarkOnly: somebody has uncordoned the node already. If he cordons it again,
+	// that is not ours to take off.
+	MarkOnly bool
 }
 
 // CordonMark is the value of [health.CordonedByAnnotation] for a policy of an
@@ -128,8 +131,9 @@ func (b *book) uncordons(f *fleet, instance string, policies []policy.UpgradePol
 			continue
 		}
 		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })
-		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains {
-			out = append(out, Uncordon{Node: n.Name, Policy: name})
+		u := Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable}
+		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains || (u.MarkOnly && !v.onlyDrained()) {
+			out = append(out, u)
 		}
 	}
 	return out

@@ -334,6 +334,8 @@ func (s *scene) readNode(w []string) {
 			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
 		case "cordonedby":
 			n.Unschedulable, n.CordonedBy = true, value
+		case "uncordoned": // by hand, after cordonedby
+			n.Unschedulable = false
 		case "condition":
 			kind, status, _ := strings.Cut(value, ":")
 			n.Conditions = append(n.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(kind), Status: corev1.ConditionStatus(status)})
