@@ -132,7 +132,7 @@ func (b *book) uncordons(f *fleet, instance string, policies []policy.UpgradePol
 		}
 		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })
 		u := Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable}
-		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains || (u.MarkOnly && !v.onlyDrained()) {
+		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains || (u.MarkOnly && !v.preparing()) {
 			out = append(out, u)
 		}
 	}
