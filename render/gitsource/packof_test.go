@@ -16,6 +16,7 @@ import (
 type packed struct {
 	kind plumbing.ObjectType
 	data []byte
+	base plumbing.Hash // of a difference that names what it differs from
 }
 
 // packOf writes a pack as it stands, however harmful.
@@ -30,6 +31,9 @@ func packOf(t testing.TB, objects []packed) []byte {
 		b.Write(objectHeader(o.kind, len(o.data)))
 		if o.kind == plumbing.OFSDeltaObject {
 			b.Write(backwards(at - last))
+		}
+		if o.kind == plumbing.REFDeltaObject {
+			b.Write(o.base[:])
 		}
 		z := zlib.NewWriter(&b)
 		if _, err := z.Write(o.data); err != nil {
