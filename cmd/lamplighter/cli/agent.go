@@ -51,6 +51,9 @@ that holds the Lease.`,
 		Example: "  lamplighter agent --git https://git.example.com/platform/fleet --ref main --path clusters/prod",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("allowed-hosts") && len(f.allowedHosts) == 0 { // a template that lost its value
+				return errors.New("--allowed-hosts is empty: name the hosts, or leave the flag out to allow all")
+			}
 			cfg, err := f.config(g)
 			if err != nil {
 				return err
