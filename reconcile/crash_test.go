@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -183,23 +184,23 @@ func (w *world) Orphans(_ context.Context, ids []inventory.ID) ([]inventory.Live
 	return out, nil
 }
 
-func (w *world) Apply(_ context.Context, steps [][]inventory.Decision) []inventory.Outcome {
-	return w.each(steps, inventory.Apply, func(d inventory.Decision) inventory.Result {
+func (w *world) Apply(_ context.Context, steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision) []inventory.Outcome {
+	return w.each(steps, review, inventory.Apply, func(d inventory.Decision) inventory.Result {
 		w.objects[d.ID.Name] = content(d.Object)
 		return inventory.ResultConfigured
 	})
 }
 
-func (w *world) Prune(_ context.Context, steps [][]inventory.Decision) []inventory.Outcome {
-	return w.each(steps, inventory.Prune, func(d inventory.Decision) inventory.Result {
+func (w *world) Prune(_ context.Context, steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision) []inventory.Outcome {
+	return w.each(steps, review, inventory.Prune, func(d inventory.Decision) inventory.Result {
 		delete(w.objects, d.ID.Name)
 		return inventory.ResultPruned
 	})
 }
 
-func (w *world) each(steps [][]inventory.Decision, action inventory.Action, do func(inventory.Decision) inventory.Result) []inventory.Outcome {
+func (w *world) each(steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision, action inventory.Action, do func(inventory.Decision) inventory.Result) []inventory.Outcome {
 	var out []inventory.Outcome
-	for _, d := range slices.Concat(steps...) {
+	for _, d := range reviewed(steps, review) {
 		o := inventory.Outcome{ID: d.ID, Result: inventory.ResultUnchanged}
 		switch {
 		case d.Action == inventory.Release:
@@ -217,6 +218,19 @@ func (w *world) each(steps [][]inventory.Decision, action inventory.Action, do f
 		out = append(out, o)
 	}
 	return out
+}
+
+// reviewed are the decisions of all steps, one step after another.
+func reviewed(steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision) iter.Seq2[int, inventory.Decision] {
+	return func(yield func(int, inventory.Decision) bool) {
+		for i, step := range steps {
+			for _, d := range review(step) {
+				if !yield(i, d) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (w *world) Template(context.Context, types.NamespacedName, string) (map[string]any, error) {

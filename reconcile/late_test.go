@@ -23,6 +23,16 @@ func TestWhatDisturbsPodsIsNotSentAfterTheWindowHasShut(t *testing.T) {
 		fleet func(*testing.T) *Fleet
 	}{
 		{"template", func(s *slow) { s.lateAfter = "save" }, func(t *testing.T) *Fleet { return fleetOf(t, governed) }},
+		{"template in a later step", func(s *slow) { s.lateAfter = "first step" }, func(t *testing.T) *Fleet {
+			fleet := fleetOf(t, governed)
+			fleet.Objects = append(fleet.Objects, object(configMap("a")), object(configMap("b")))
+			for _, o := range fleet.Objects {
+				if o.GetName() == "cni" {
+					o.SetAnnotations(map[string]string{"config.kubernetes.io/depends-on": "/namespaces/agents/ConfigMap/a"})
+				}
+			}
+			return fleet
+		}},
 		{"deletion", func(s *slow) { s.lateAfter = "apply" }, func(t *testing.T) *Fleet {
 			fleet := fleetOf(t, governed)
 			fleet.Objects = []*unstructured.Unstructured{object(configMap("a")), object(configMap("b"))}
@@ -78,9 +88,12 @@ func (s *slow) Save(ctx context.Context, state State) error {
 	return s.world.Save(ctx, state)
 }
 
-func (s *slow) Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome {
+func (s *slow) Apply(ctx context.Context, steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision) []inventory.Outcome {
 	defer s.pass("apply")
-	return s.world.Apply(ctx, steps)
+	return s.world.Apply(ctx, steps, func(step []inventory.Decision) []inventory.Decision {
+		defer s.pass("first step")
+		return review(step)
+	})
 }
 
 // Comparing takes time. What the watches tell meanwhile counts.

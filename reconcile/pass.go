@@ -221,10 +221,13 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 	report.StillCordoned = r.uncordon(ctx, report.Plan.Rollout)
 	r.drain(ctx, report)
 	r.runJobs(ctx, report)
+	review := func(step []inventory.Decision) []inventory.Decision {
+		return unvetoed(r.doubted(report.Observation), step, r.opts.Now())
+	}
 	if objects := report.Plan.Objects; objects.Touches() {
-		report.Outcomes = r.opts.Cluster.Apply(ctx, unvetoed(r.doubted(report.Observation), objects.Steps, r.opts.Now()))
+		report.Outcomes = r.opts.Cluster.Apply(ctx, objects.Steps, review)
 		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
-			pruned := r.opts.Cluster.Prune(ctx, unvetoed(r.doubted(report.Observation), objects.Prunes, r.opts.Now()))
+			pruned := r.opts.Cluster.Prune(ctx, objects.Prunes, review)
 			report.Outcomes = append(report.Outcomes, pruned...)
 		}
 	}

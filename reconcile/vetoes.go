@@ -54,16 +54,13 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 
 // unvetoed turns the decisions that have come to be vetoed since they were made
 // into holds.
-func unvetoed(obs Observation, steps [][]inventory.Decision, now time.Time) [][]inventory.Decision {
+func unvetoed(obs Observation, step []inventory.Decision, now time.Time) []inventory.Decision {
 	late := vetoes(obs, now)
-	out := make([][]inventory.Decision, len(steps))
-	for i, step := range steps {
-		out[i] = slices.Clone(step)
-		for j := range out[i] {
-			d := &out[i][j]
-			if v, vetoed := late[d.ID]; vetoed && (d.Action == inventory.Apply || d.Action == inventory.Prune) {
-				d.Action, d.Reason, d.Until, d.Message = inventory.Hold, v.Reason, v.Until, v.Message
-			}
+	out := slices.Clone(step)
+	for i := range out {
+		d := &out[i]
+		if v, vetoed := late[d.ID]; vetoed && (d.Action == inventory.Apply || d.Action == inventory.Prune) {
+			d.Action, d.Reason, d.Until, d.Message = inventory.Hold, v.Reason, v.Until, v.Message
 		}
 	}
 	return out

@@ -18,9 +18,10 @@ import (
 // Apply carries out the decisions of a plan's steps, one step after the other
 // and the objects of a step side by side. It returns one outcome for each
 // decision, in their order. An object whose dependency was not applied is
-// skipped; nothing else is held up by a failure.
-func (c *Cluster) Apply(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome {
-	b := batch{cluster: c, steps: steps, bad: map[inventory.ID]bool{}}
+// skipped; nothing else is held up by a failure. Steps before it take time, so
+// each is reviewed when its turn has come, if review is not nil.
+func (c *Cluster) Apply(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome {
+	b := batch{cluster: c, steps: steps, review: review, bad: map[inventory.ID]bool{}}
 	return b.run(ctx, c.applyOne, c.await)
 }
 
@@ -28,6 +29,7 @@ func (c *Cluster) Apply(ctx context.Context, steps [][]inventory.Decision) []inv
 type batch struct {
 	cluster *Cluster
 	steps   [][]inventory.Decision
+	review  func(step []inventory.Decision) []inventory.Decision
 	bad     map[inventory.ID]bool // what was not done
 	out     []inventory.Outcome
 }
@@ -44,6 +46,9 @@ func (b *batch) run(ctx context.Context, one, settle func(context.Context, inven
 		}
 	}
 	for _, step := range b.steps {
+		if b.review != nil {
+			step = b.review(step)
+		}
 		outcomes := make([]inventory.Outcome, len(step))
 		var work errgroup.Group
 		work.SetLimit(b.cluster.opts.InFlight)

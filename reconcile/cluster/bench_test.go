@@ -63,7 +63,7 @@ func firstPass(b *testing.B, opts cluster.Options, round int) time.Duration {
 	objects := w.many(b, fmt.Sprintf("ours-%d", round))
 	start := time.Now()
 	plan := w.plan(b, objects...)
-	outcomes := w.cluster.Apply(b.Context(), plan.Steps)
+	outcomes := w.cluster.Apply(b.Context(), plan.Steps, nil)
 	took := time.Since(start)
 	for _, o := range outcomes {
 		if o.Err != nil {

@@ -93,7 +93,7 @@ func (w *world) plan(t testing.TB, objects ...*unstructured.Unstructured) invent
 func (w *world) pass(t testing.TB, objects ...*unstructured.Unstructured) (inventory.Plan, []inventory.Outcome) {
 	t.Helper()
 	plan := w.plan(t, objects...)
-	outcomes := append(w.cluster.Apply(t.Context(), plan.Steps), w.cluster.Prune(t.Context(), plan.Prunes)...)
+	outcomes := append(w.cluster.Apply(t.Context(), plan.Steps, nil), w.cluster.Prune(t.Context(), plan.Prunes, nil)...)
 	w.owned = plan.Next.Settle(outcomes)
 	return plan, outcomes
 }

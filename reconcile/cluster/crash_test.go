@@ -80,7 +80,7 @@ func crashOnce(t *testing.T, n int64, answerLost bool) (done bool) {
 		w.owned = plan.Next // recorded before anything is done
 		ctx, end := context.WithCancelCause(t.Context())
 		w.requests.intercept(crashAt(n, answerLost, w.direct(t), end))
-		outcomes := append(w.cluster.Apply(ctx, plan.Steps), w.cluster.Prune(ctx, plan.Prunes)...)
+		outcomes := append(w.cluster.Apply(ctx, plan.Steps, nil), w.cluster.Prune(ctx, plan.Prunes, nil)...)
 		end(nil)
 		w.requests.intercept(nil)
 		done = true
@@ -160,7 +160,7 @@ func TestPassingTroubleIsRiddenOut(t *testing.T) {
 				}
 				return nil, nil
 			})
-			w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps), "Created ConfigMap/a")
+			w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps, nil), "Created ConfigMap/a")
 		})
 	}
 }
@@ -170,7 +170,7 @@ func TestLastingTroubleFailsWithinBounds(t *testing.T) {
 	plan := w.plan(t, w.configMap(t, "a", "1"))
 	w.requests.intercept(answer(http.StatusServiceUnavailable, "ServiceUnavailable"))
 	start := time.Now()
-	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps), "Failed ConfigMap/a: out of order")
+	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps, nil), "Failed ConfigMap/a: out of order")
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("gave up after %s", took)
 	}

@@ -6,8 +6,8 @@
 //	c, err := cluster.New(config, cluster.Options{Instance: us})
 //	err = c.Start(ctx)
 //	changes, err := c.Inspect(ctx, prepared)     // rendered objects against live ones
-//	outcomes := c.Apply(ctx, plan.Steps)         // server-side apply, step by step
-//	outcomes = c.Prune(ctx, plan.Prunes)         // deletions, with preconditions
+//	outcomes := c.Apply(ctx, plan.Steps, nil)    // server-side apply, step by step
+//	outcomes = c.Prune(ctx, plan.Prunes, nil)    // deletions, with preconditions
 //	results := c.Evict(ctx, rolloutPlan.Decisions)
 //
 // It decides nothing: not what is applied, nor when, nor whether a window is

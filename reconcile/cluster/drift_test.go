@@ -92,7 +92,7 @@ func TestUpdateDoesNotCreate(t *testing.T) {
 	if err := w.Client.CoreV1().ConfigMaps(w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps), "Failed ConfigMap/a")
+	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps, nil), "Failed ConfigMap/a")
 	_, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
 	if err == nil {
 		t.Error("the update created the object")

@@ -19,9 +19,9 @@ import (
 
 // Prune carries out the deletions and releases of a plan, one step after the
 // other and the objects of a step side by side. Only what is confirmed to be
-// gone has the result Pruned.
-func (c *Cluster) Prune(ctx context.Context, steps [][]inventory.Decision) []inventory.Outcome {
-	b := batch{cluster: c, steps: steps, bad: map[inventory.ID]bool{}}
+// gone has the result Pruned. Review is as for Apply.
+func (c *Cluster) Prune(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome {
+	b := batch{cluster: c, steps: steps, review: review, bad: map[inventory.ID]bool{}}
 	return b.run(ctx, c.removeOne, nil)
 }
 

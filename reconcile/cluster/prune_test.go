@@ -68,7 +68,7 @@ func TestObjectMadeAnewIsNotDeleted(t *testing.T) {
 	if _, err := configs.Create(t.Context(), old, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes), "Failed ConfigMap/c: it was created anew")
+	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes, nil), "Failed ConfigMap/c: it was created anew")
 	if got := w.value(t, "c"); got != "1" {
 		t.Errorf("value: got %q, want 1", got)
 	}
@@ -80,7 +80,7 @@ func TestObjectThatChangedHandsIsReleased(t *testing.T) {
 	w.pass(t, a, b, c)
 	plan := w.plan(t, a, b)
 	w.edit(t, "c", "other", `{"metadata":{"annotations":{"config.k8s.io/owning-inventory":"somebody-else"}}}`)
-	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes), "Released ConfigMap/c")
+	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes, nil), "Released ConfigMap/c")
 	if got := w.value(t, "c"); got != "1" {
 		t.Errorf("value: got %q, want 1", got)
 	}
@@ -153,7 +153,7 @@ func TestNamespaceThatIsUsedMeanwhileStays(t *testing.T) {
 	if _, err := w.Client.CoreV1().ConfigMaps(inner.GetName()).Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes), "Failed Namespace/"+inner.GetName()+": holds ConfigMap/NS-used/theirs")
+	w.wantOutcomes(t, w.cluster.Prune(t.Context(), plan.Prunes, nil), "Failed Namespace/"+inner.GetName()+": holds ConfigMap/NS-used/theirs")
 }
 
 func (w *world) wantGone(t *testing.T, name string) {

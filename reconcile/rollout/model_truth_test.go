@@ -18,7 +18,7 @@ type truth struct {
 	taken    []takenPod // evicted, and not available since
 	tried    []triedSet // by DaemonSet
 	soaks    []soakedWave
-	unknown  []string // policies whose waves may have soaked
+	unknown  []string  // policies whose waves may have soaked
 	failures []Failure // that were on record once, and count
 }
 
