@@ -174,7 +174,7 @@ func (h holdable) patch(ctx context.Context, patch []byte) error {
 
 func (h holdable) explain(err error) error {
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s does not exist", h)
+		return hint(fmt.Errorf("%s does not exist", h), "lamplighter status --nodes lists them; is it another --context?")
 	}
 	return fmt.Errorf("%s: %w", h, err)
 }

@@ -107,6 +107,7 @@ new version inside the maintenance windows that the same repository lists.`,
 		newPauseCommand(g), newResumeCommand(g), newProceedCommand(g), newHoldCommand(g), newReleaseCommand(g))
 	root.AddCommand(newVersionCommand(g))
 	refuseUnknownTopics(root)
+	refuseUnknownShells(root)
 	return root
 }
 
