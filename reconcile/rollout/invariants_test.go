@@ -217,7 +217,7 @@ func (c *check) priorities(t reporter, p Plan) {
 			return r.Policy == d.Policy && r.Node == d.Node && r.DaemonSet == d.DaemonSet.String()
 		})
 		switch {
-		case refused >= 0 && p.Ledger.Refusals[refused].At.Equal(c.now):
+		case refused >= 0 && !slices.Contains(c.obs.Ledger.Refusals, p.Ledger.Refusals[refused]):
 			return 3 // its visit has given way
 		case c.visits[visitKey{d.Policy, d.Node}].Node != "" && p.Ledger.visitOf(&d) != nil:
 			return 0 // one that was refused before may have ended between two pods

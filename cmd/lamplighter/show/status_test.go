@@ -106,7 +106,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 		rollout.UpToDate: "*",
 		rollout.Start:    "~", rollout.Settling: "~", rollout.Replacing: "~",
 		rollout.Draining: "~", rollout.JobRunning: "~",
-		rollout.Failed:   "!", rollout.StuckTerminating: "!",
+		rollout.Failed: "!", rollout.StuckTerminating: "!",
 		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
 	}
 	for _, reason := range rollout.Reasons() {
