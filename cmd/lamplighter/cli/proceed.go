@@ -31,8 +31,8 @@ func newProceedCommand(g *globals) *cobra.Command {
 		Short: "Break the glass: roll a policy out now, whatever its windows and freezes say",
 		Long: `Override the windows and freezes of a policy for a time: its held templates are
 applied and its nodes are visited. All else holds as ever: maxUnavailable, waves,
-holds, pauses, halts, and that a visit should end in time. It ends by itself, or
-with --end. It is on record, shown by status for as long as it lasts, and its begin
+gates, holds, pauses, halts, and that a visit should end in time. It ends by itself,
+or with --end. It is on record, shown by status for as long as it lasts, and its begin
 and end are Events.`,
 		Example: `  lamplighter proceed network --for 2h --reason "CVE-2027-1234, CHG-77"
   lamplighter proceed network --end`,
