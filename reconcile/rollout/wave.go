@@ -206,7 +206,7 @@ func (t *tour) progress() {
 func (w *wave) weigh(now time.Time, proven bool, doubt string) {
 	switch {
 	case w.toVisit > 0:
-		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes are yet to settle", w.nodes-w.settled-w.blocked, w.nodes)
+		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle", w.nodes-w.settled-w.blocked, w.nodes)
 	case w.soaked, w.nodes == 0 && proven:
 		w.state = WaveDone
 	case w.unsettled == 1:
