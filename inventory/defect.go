@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
@@ -79,7 +79,7 @@ func nameDefects(obj *unstructured.Unstructured) []Defect {
 	case slices.Contains(subdomains, obj.GroupVersionKind().GroupKind().String()):
 		why = utilvalidation.IsDNS1123Subdomain(name)
 	default:
-		why = path.IsValidPathSegmentName(name)
+		why = content.IsPathSegmentName(name)
 	}
 	out := defects("metadata.name", why)
 	if namespace := obj.GetNamespace(); namespace != "" {

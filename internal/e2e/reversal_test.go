@@ -56,7 +56,7 @@ func TestBrokenImageIsRevertedWhereItWas(t *testing.T) {
 	// It stays so: for this agent, for the next one, and for those who look.
 	w.polled(t, 3)
 	agent.stop(t)
-	agent = w.start(t)
+	w.start(t)
 	w.polled(t, 3)
 	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "1" || len(w.orders(t)) != 2 {
 		t.Errorf("the template is of version %s after %d deletions, want 1 after 2", got, len(w.orders(t)))

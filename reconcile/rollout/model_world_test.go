@@ -59,7 +59,6 @@ type fakePod struct {
 	health.Pod
 	set         int
 	started     time.Time // or started again, when the node came back
-	brokenFrom  time.Time // crashes by itself from then
 	brokenUntil time.Time
 	stuck       bool // a finalizer holds it
 	version     int
