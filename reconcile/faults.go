@@ -17,15 +17,14 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	what := "nothing"
-	if e.Commit.Hash != "" {
-		what = "commit " + e.Commit.Hash[:min(len(e.Commit.Hash), 7)] + " not"
-	}
-	more := ""
+	why := e.Faults[0].Error()
 	if n := len(e.Faults) - 1; n > 0 {
-		more = fmt.Sprintf(" (and %d more)", n)
+		why += fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Sprintf("%s applied: %s%s", what, e.Faults[0].Error(), more)
+	if e.Commit.Hash == "" {
+		return "nothing applied: " + why
+	}
+	return fmt.Sprintf("commit %s not applied: %s", e.Commit.Hash[:min(len(e.Commit.Hash), 7)], why)
 }
 
 // Refused is a *[RefusedError], or nil when nothing keeps the fleet out of

@@ -43,9 +43,10 @@ import (
 //   - I11 No pod is evicted on a node in a wave while an earlier wave is not
 //     settled, or soaks, unless the node is down by our doing or goes back to a
 //     revision on which all had settled.
-//   - I12 No pod is evicted, and no node drained, in a visit before the Jobs that
-//     run before it have succeeded; and no visit ends as settled before those that
-//     run after it have.
+//
+// No pod is evicted, and no node drained, in a visit before the Jobs that run
+// before it have succeeded; and no visit ends as settled before those that run
+// after it have.
 //
 // What it has to know and was not told holds an eviction, and is a question of
 // the plan.

@@ -186,7 +186,7 @@ func TestRunbookQuotesMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, pattern := range []string{"*.go", "../../reconcile/agent/forward.go"} {
+	for _, pattern := range []string{"*.go", "../../reconcile/agent/forward.go", "../../reconcile/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %v", pattern, files, err)

@@ -39,7 +39,7 @@ func TestWatchPrintsWhatChangesUntilToldToEnd(t *testing.T) {
 	if err := newKube(t, cluster).apply(t.Context(), "autoscaler", taken); err != nil {
 		t.Fatal(err)
 	}
-	applyConfigMap(t, cluster, namespace, "debug") // refused
+	applyConfigMap(t, cluster, namespace, "debug", "--partial") // refused
 	for format, w := range watchers {
 		w.says(t, namespace+"/lamplighter", 2)
 		w.says(t, "Conflict", 1)
@@ -73,14 +73,14 @@ func TestAgentWaitsForAnAPIServerThatIsAway(t *testing.T) {
 }
 
 // applyConfigMap applies a ConfigMap with lamplighter, whatever comes of it.
-func applyConfigMap(t *testing.T, cluster *testkit.Cluster, namespace, level string) {
+func applyConfigMap(t *testing.T, cluster *testkit.Cluster, namespace, level string, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: %s}\ndata: {level: %s}\n", namespace, level)
 	if err := os.WriteFile(filepath.Join(dir, "settings.yaml"), []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, cluster, "apply", dir, "-n", namespace, "--yes")
+	p := start(t, cluster, append([]string{"apply", dir, "-n", namespace, "--yes"}, flags...)...)
 	p.says(t, "unchanged; 0 pods evicted", 1)
 	<-p.done
 }
