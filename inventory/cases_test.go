@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cli-utils/pkg/object/dependson"
 
 	"lamplighter.dev/inventory"
@@ -30,10 +31,10 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 // Then come, one object a line:
 //
 //   - rendered: create, update or none, the object, and what else is so: owner=,
-//     deleting, drifted, conflict=manager:field, rejected=, error=, needs=object.
+//     deleting, drifted, conflict=manager:field, rejected=, error=, needs=object, uid=.
 //     What is not created is owned, by us unless owner= says otherwise.
 //   - orphans: the object and what else is so: owner=, gone, unseen, detach,
-//     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object.
+//     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object, uid=.
 //   - vetoes: the object, a reason, an instant or -, and a message.
 //   - used: the object and by what.
 func TestCases(t *testing.T) {
@@ -202,6 +203,8 @@ func readChange(t *testing.T, words []string) inventory.Change {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "owner":
 			c.Owner = value
+		case "uid":
+			c.UID = types.UID(value)
 		case "deleting":
 			c.Deleting = true
 		case "drifted":
@@ -244,6 +247,8 @@ func readOrphan(t *testing.T, words []string) (live inventory.Live, seen bool) {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "owner":
 			live.Annotations[inventory.OwnerAnnotation] = value
+		case "uid":
+			live.UID = types.UID(value)
 		case "gone":
 			live.Gone = true
 		case "unseen":

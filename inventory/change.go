@@ -37,6 +37,8 @@ type Change struct {
 	Drifted bool
 	// DriftedBy is the field manager that changed it last, if that is known.
 	DriftedBy string
+	// UID is that of the live object; empty if it does not exist.
+	UID types.UID
 	// Owner is the owning inventory of the live object; empty if it has none.
 	Owner string
 	// Deleting says that the live object is being deleted.

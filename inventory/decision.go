@@ -67,6 +67,7 @@ const (
 	Orphaned Reason = "Orphaned" // it is no longer in Git
 	Detached Reason = "Detached" // an annotation asks to keep it
 	Gone     Reason = "Gone"     // it does not exist any more
+	Moved    Reason = "Moved"    // Git has it under another API group
 )
 
 // Veto is the caller's reason to leave an object as it is for now. It holds

@@ -52,7 +52,8 @@ func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 	owned, dropped := p.Owned.Len(), 0
 	for id, live := range orphans {
 		base, generated := generatedBase(id)
-		leaves := live.Gone || live.Deleting || live.Err == nil && (live.Annotations[OwnerAnnotation] != p.Instance.ID() || StaysOnRemoval(live.Annotations))
+		_, moved := p.moved[id]
+		leaves := moved || live.Gone || live.Deleting || live.Err == nil && (live.Annotations[OwnerAnnotation] != p.Instance.ID() || StaysOnRemoval(live.Annotations))
 		if leaves || generated && successors[base] {
 			owned--
 		} else {

@@ -64,9 +64,9 @@ func (p Plan) Touches() bool {
 //
 //   - every rendered or owned object gets exactly one decision, and the order
 //     of the input makes no difference;
-//   - nothing that is referenced, rendered, or owned by another inventory is
-//     pruned, and no namespace or definition that would take such an object
-//     with it;
+//   - nothing that is referenced, rendered, be it under another API group, or
+//     owned by another inventory is pruned, and no namespace or definition that
+//     would take such an object with it;
 //   - with Faults, nothing is changed but what has drifted from content that
 //     was applied before;
 //   - unless AllowPrune is set, nothing is pruned if nothing is rendered, or
@@ -97,6 +97,7 @@ type planner struct {
 	Input
 	rendered map[ID]Change
 	decided  map[ID]Decision
+	moved    map[ID]ID // orphans that are one object with a rendered one
 }
 
 // next is what is owned, and what is about to be. An object that is refused or

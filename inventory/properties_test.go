@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/cli-utils/pkg/object/dependson"
 
@@ -70,9 +71,10 @@ func drawChange(t *rapid.T, id inventory.ID, others []inventory.ID) inventory.Ch
 		Kind:  rapid.SampledFrom([]inventory.ChangeKind{inventory.None, inventory.Create, inventory.Update}).Draw(t, "change"),
 		Owner: rapid.SampledFrom([]string{us.ID(), us.ID(), "", "somebody-else"}).Draw(t, "owner"),
 		Err:   rapid.SampledFrom([]error{nil, nil, nil, nil, errors.New("timeout")}).Draw(t, "err"),
+		UID:   rapid.SampledFrom([]types.UID{"1", "2", "3"}).Draw(t, "uid"),
 	}
 	if c.Kind == inventory.Create {
-		c.Owner = ""
+		c.Owner, c.UID = "", ""
 	}
 	if id.GroupKind.Kind == "CustomResourceDefinition" {
 		c.Object.Object["spec"] = map[string]any{"group": "example.com", "names": map[string]any{"kind": "Lamp"}}
@@ -88,7 +90,7 @@ func drawChange(t *rapid.T, id inventory.ID, others []inventory.ID) inventory.Ch
 
 func drawLive(t *rapid.T, id inventory.ID, others []inventory.ID) inventory.Live {
 	live := inventory.Live{
-		ID: id, UID: "uid",
+		ID: id, UID: rapid.SampledFrom([]types.UID{"3", "4", "5", "6", "7"}).Draw(t, "uid"),
 		Annotations: map[string]string{inventory.OwnerAnnotation: rapid.SampledFrom([]string{us.ID(), us.ID(), us.ID(), "", "somebody-else"}).Draw(t, "owner")},
 		Gone:        rapid.IntRange(0, 9).Draw(t, "gone") == 0,
 		Deleting:    rapid.IntRange(0, 9).Draw(t, "deleting") == 0,
@@ -163,6 +165,9 @@ func checkPrunes(t *rapid.T, in inventory.Input, decisions map[inventory.ID]inve
 			t.Fatalf("%s is pruned and was not looked at", inventory.Format(id))
 		}
 		live := in.Orphans[index]
+		if slices.ContainsFunc(in.Changes, func(c inventory.Change) bool { return c.UID == live.UID }) {
+			t.Fatalf("%s is pruned and is rendered by another name", inventory.Format(id))
+		}
 		_, vetoed := in.Vetoes[id]
 		if live.Annotations[inventory.OwnerAnnotation] != us.ID() || inventory.StaysOnRemoval(live.Annotations) ||
 			live.Gone || live.Deleting || vetoed || len(live.Foreign) > 0 || len(in.References[id]) > 0 {

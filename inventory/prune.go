@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // prunes decides about every object that is owned and not rendered, dependents
@@ -24,6 +25,7 @@ func (p *planner) prunes() [][]Decision {
 			orphans[live.ID] = live
 		}
 	}
+	p.moved = p.movedTo(orphans)
 	guard := p.guard(orphans)
 	o := orderOf(stubs(orphans, true))
 	layers, leftOver := o.layers()
@@ -57,6 +59,11 @@ func (p *planner) prune(live Live, guard *Decision, o order) Decision {
 		return hold(Unknown, "%s", firstLine(live.Err.Error()))
 	case live.Annotations[OwnerAnnotation] != p.Instance.ID():
 		return Decision{Action: Release, Reason: NotOwned, Message: ownerMessage(live)}
+	}
+	if to, moved := p.moved[live.ID]; moved {
+		return p.letMove(to)
+	}
+	switch {
 	case StaysOnRemoval(live.Annotations):
 		if veto, held := p.Vetoes[live.ID]; held { // our marks on it would change
 			return veto.decision()
@@ -81,6 +88,33 @@ func (p *planner) prune(live Live, guard *Decision, o order) Decision {
 		return d
 	}
 	return Decision{Action: Prune, Reason: Orphaned}
+}
+
+// movedTo finds the orphans that are rendered after all, under another API
+// group: one object that the API server serves in two. Deleting it by its old
+// name would delete it.
+func (p *planner) movedTo(orphans map[ID]Live) map[ID]ID {
+	rendered := map[types.UID]ID{}
+	for _, id := range sortedKeys(p.rendered) {
+		if uid := p.rendered[id].UID; uid != "" {
+			rendered[uid] = id
+		}
+	}
+	moved := map[ID]ID{}
+	for id, live := range orphans {
+		if to, same := rendered[live.UID]; same && live.Err == nil && !live.Gone {
+			moved[id] = to
+		}
+	}
+	return moved
+}
+
+// letMove drops the old name as soon as the new one is in the inventory.
+func (p *planner) letMove(to ID) Decision {
+	if d := p.decided[to]; d.Action != Apply && d.Action != Keep && !p.Owned.Contains(to) {
+		return hold(WaitsForDependency, "it is %s in Git, which is not applied: %s", Format(to), d.Reason)
+	}
+	return Decision{Action: Release, Reason: Moved, Message: "it is " + Format(to) + " in Git"}
 }
 
 // takesOthersAlong holds an orphan that something else needs: objects that are

@@ -74,6 +74,9 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 		}
 		work.Go(func() (err error) {
 			changes[i], err = one(ctx, s)
+			if s.live != nil {
+				changes[i].UID = s.live.uid
+			}
 			return err
 		})
 	}
