@@ -27,6 +27,12 @@ type Commit struct {
 	When    time.Time `json:"when,omitzero"`
 }
 
+// Is says whether a hash, or how one begins, is the commit's. An empty one is of
+// none.
+func (c Commit) Is(hash string) bool {
+	return hash != "" && strings.HasPrefix(c.Hash, hash)
+}
+
 // Fleet is one commit, rendered and understood: what should be on the cluster
 // and by which rules it gets there.
 type Fleet struct {

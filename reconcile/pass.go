@@ -110,7 +110,7 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	if err != nil {
 		return Observation{}, err
 	}
-	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.opts.AllowPrune, ClockProblem: r.clockProblem()}
+	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.allowsPrune(src), ClockProblem: r.clockProblem()}
 	if src.Fleet != nil {
 		err = r.compare(ctx, &obs)
 	} else {
@@ -124,6 +124,11 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	}
 	obs.Nodes, obs.DaemonSets, obs.Pods = r.opts.Cluster.Snapshot() // last: it takes no time
 	return obs, nil
+}
+
+// allowsPrune says whether the guards against a mass deletion are lifted.
+func (r *Reconciler) allowsPrune(src Source) bool {
+	return r.opts.AllowPrune || src.Fleet != nil && src.Fleet.Commit.Is(r.opts.AllowPruneOf)
 }
 
 // compare looks at the objects of a fleet, and at what is owned and not in it.

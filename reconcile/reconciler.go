@@ -75,6 +75,9 @@ type Options struct {
 	Jobs Jobs
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
+	// AllowPruneOf does so for one commit: the hash of it, or how that begins.
+	// Empty means none.
+	AllowPruneOf string
 	// Partial lets a commit come into force of which some objects cannot be
 	// applied. They are left out.
 	Partial bool

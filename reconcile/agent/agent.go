@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -58,8 +59,9 @@ type Config struct {
 	Identity string
 	// ForceConflicts takes fields that another manager holds.
 	ForceConflicts bool
-	// AllowPrune lets a commit remove more than half of the objects.
-	AllowPrune bool
+	// AllowPrune lets one commit remove more than half of the objects: its hash,
+	// or at least seven digits with which that begins. Empty means none.
+	AllowPrune string
 	// Partial lets a commit come into force without the objects that cannot be
 	// applied.
 	Partial bool
@@ -79,6 +81,9 @@ type Config struct {
 	Now func() time.Time
 }
 
+// commitHash is a hash, or as much of it as tells it from others.
+var commitHash = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
+
 // Validate lists everything that is wrong with the configuration.
 func (c Config) Validate() error {
 	var errs []error
@@ -93,6 +98,9 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("--verify %q: use commit or tag", c.Verify))
 	case c.Verify == VerifyTag && c.VerifyKeysFile == "":
 		errs = append(errs, errors.New("--verify tag needs --verify-keys: the keys that are trusted"))
+	}
+	if c.AllowPrune != "" && !commitHash.MatchString(c.AllowPrune) {
+		errs = append(errs, fmt.Errorf("--allow-prune=%s: name one commit by its hash, as in --allow-prune=9f2c1e7: the guard is lifted for that one only", c.AllowPrune))
 	}
 	if (c.Webhook == "") != (c.WebhookTokenFile == "") {
 		errs = append(errs, errors.New("--webhook and --webhook-token-file need each other: a receiver without a secret would believe anybody"))

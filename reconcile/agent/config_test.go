@@ -2,11 +2,27 @@
 
 package agent
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestEmptyPathIsTheRepositoryRoot(t *testing.T) {
 	if got := withDefaults(Config{}).Path; got != "." {
 		t.Errorf("path: got %q, want the root as render knows it", got)
+	}
+}
+
+// The guard against a mass deletion is lifted for a commit that is named.
+func TestAllowPruneNamesACommit(t *testing.T) {
+	for value, valid := range map[string]bool{
+		"": true, "9f2c1e7": true, "9f2c1e7d5b0c6a4e8f1a2b3c4d5e6f708192a3b4": true,
+		"9f2c1e": false, "main": false, "HEAD": false, "9f2c1e7..": false, "true": false, "false": false,
+	} {
+		err := Config{AllowPrune: value}.Validate()
+		if got := !strings.Contains(err.Error(), "--allow-prune="); got != valid {
+			t.Errorf("--allow-prune=%s: got %v, want valid %t", value, err, valid)
+		}
 	}
 }
 

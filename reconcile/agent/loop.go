@@ -81,17 +81,17 @@ func (a *Agent) clusterOptions() cluster.Options {
 
 func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker reconcile.Asker) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.Options{
-		Instance:   a.instance(),
-		Cluster:    c,
-		Store:      states,
-		Asker:      asker,
-		Drainer:    c,
-		Jobs:       c,
-		AllowPrune: a.cfg.AllowPrune,
-		Partial:    a.cfg.Partial,
-		Now:        a.cfg.Now,
-		Clock:      a.clock.Asking(a.clientset),
-		TimeZones:  TimeZones(),
+		Instance:     a.instance(),
+		Cluster:      c,
+		Store:        states,
+		Asker:        asker,
+		Drainer:      c,
+		Jobs:         c,
+		AllowPruneOf: a.cfg.AllowPrune,
+		Partial:      a.cfg.Partial,
+		Now:          a.cfg.Now,
+		Clock:        a.clock.Asking(a.clientset),
+		TimeZones:    TimeZones(),
 	})
 }
 

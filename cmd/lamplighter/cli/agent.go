@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,9 @@ import (
 	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/render/gitsource"
 )
+
+// anyCommit is what the flag --allow-prune has without a value.
+const anyCommit = "true"
 
 // agentFlags are the flags of the agent alone.
 type agentFlags struct {
@@ -36,7 +40,7 @@ type agentFlags struct {
 	webhookToken   string
 	logFormat      string
 	forceConflicts bool
-	allowPrune     bool
+	allowPrune     string
 	partial        bool
 }
 
@@ -102,7 +106,8 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.webhookToken, "webhook-token-file", "", "file with the secret that webhooks are signed with; read for each request")
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
-	flags.BoolVar(&f.allowPrune, "allow-prune", false, "let a commit remove more than half of the objects")
+	flags.StringVar(&f.allowPrune, "allow-prune", "", "let this one commit remove more than half of the objects: its hash, or the first seven digits of it or more")
+	flags.Lookup("allow-prune").NoOptDefVal = anyCommit
 	flags.BoolVar(&f.partial, "partial", false, "let a commit come into force without the objects that cannot be applied")
 }
 
@@ -115,6 +120,9 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	}
 	if f.logFormat != "text" && f.logFormat != "json" {
 		return agent.Config{}, fmt.Errorf("--log-format %q: use text or json", f.logFormat)
+	}
+	if f.allowPrune == anyCommit {
+		return agent.Config{}, hint(errors.New("--allow-prune: the commit is missing, the guard is lifted for one only"), "write --allow-prune=9f2c1e7, with the hash of the commit that is meant to remove so much")
 	}
 	maxPack, err := resource.ParseQuantity(f.maxPack)
 	if err != nil || maxPack.Sign() <= 0 {
@@ -143,7 +151,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Namespace:      g.namespace,
 		Instance:       g.name,
 		ForceConflicts: f.forceConflicts,
-		AllowPrune:     f.allowPrune,
+		AllowPrune:     strings.ToLower(f.allowPrune),
 		Partial:        f.partial,
 		Listen:         f.listen,
 		Webhook:        f.webhook, WebhookTokenFile: f.webhookToken,
