@@ -38,9 +38,13 @@ func TestCases(t *testing.T) {
 			if i > 0 {
 				out.WriteString("\n")
 			}
+			if title == "" || !strings.Contains(body, "-- want --\n") {
+				t.Fatalf("%s: case %d has no title, or wants nothing", file, i+1)
+			}
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txt")+"/"+title, func(t *testing.T) {
-				out.WriteString("== " + title + "\n" + runCase(t, body))
+				body = runCase(t, body)
 			})
+			out.WriteString("== " + title + "\n" + body)
 		}
 		if *update {
 			if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {

@@ -58,8 +58,10 @@ func (v *Visit) preparing() bool {
 }
 
 // marked says that the policy has cordoned the node.
-func (t *tour) marked(n *health.Node) bool {
-	return n.CordonedBy != "" && n.CordonedBy == CordonMark(t.instance, t.policy.Name)
+func (t *tour) marked(n *health.Node) bool { return t.markedFor(n, t.policy.Name) }
+
+func (f *fleet) markedFor(n *health.Node, policy string) bool {
+	return n.CordonedBy != "" && n.CordonedBy == CordonMark(f.instance, policy)
 }
 
 // mustDrain says that the node has to be drained before its next eviction.

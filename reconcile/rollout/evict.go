@@ -21,6 +21,9 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			slots.take(s)
 			domains.take(s)
 		}
+		if t.awaited(s) {
+			t.trials[s.set.key]++ // its turn comes before that of those behind it
+		}
 		t.leaveUndrained(s)
 		if s.hold.reason == "" {
 			t.goOn(s)

@@ -185,7 +185,7 @@ func (t *tour) heldByRefusal(s *stop) hold {
 func (t *tour) restrain() {
 	for i := range t.stops {
 		if s := &t.stops[i]; s.set != nil {
-			s.hold = t.holdOf(s)
+			s.hold = cmp.Or(s.verifying, t.holdOf(s))
 		}
 	}
 	t.holdWaves()

@@ -53,10 +53,15 @@ func (l Ledger) JobErrored(job Job, message string) Ledger {
 	return l
 }
 
-// newJobs are those to be created, by name.
+// newJobs are those to be created, by name: those of which the record of an open
+// visit knows. A visit may have ended since one was found to be missing.
 func (b *book) newJobs() []Job {
-	slices.SortFunc(b.jobs, func(x, y Job) int { return cmp.Compare(x.Name, y.Name) })
-	return b.jobs
+	jobs := slices.DeleteFunc(b.jobs, func(j Job) bool {
+		v := b.open[visitKey{j.Policy, j.Node}]
+		return v == nil || !slices.ContainsFunc(v.Jobs, func(r JobRun) bool { return r.Name == j.Name })
+	})
+	slices.SortFunc(jobs, func(x, y Job) int { return cmp.Compare(x.Name, y.Name) })
+	return jobs
 }
 
 // recovered says that something of a visit had failed before all was well, or was
@@ -64,6 +69,14 @@ func (b *book) newJobs() []Job {
 func (v *Visit) recovered() bool {
 	return slices.ContainsFunc(v.Steps, func(s Step) bool { return s.Recovered }) ||
 		slices.ContainsFunc(v.Jobs, func(r JobRun) bool { return r.Failed })
+}
+
+// outcome of a visit that has come to its end.
+func (v *Visit) outcome() Outcome {
+	if v.recovered() {
+		return Recovered
+	}
+	return Settled
 }
 
 // jobOf is the Job of a gate for a stop. Its name holds all that makes it that
@@ -74,6 +87,9 @@ func (t *tour) jobOf(s *stop, g policy.Gate) Job {
 	for i, set := range t.sets {
 		d := t.fleet.sets[set]
 		names[i], revisions[i] = d.key+"@"+d.Revision, d.Revision
+		if g.Job.When == policy.After {
+			names[i] += t.otherRevision(s, set)
+		}
 	}
 	attempt := 0
 	if r, refused := t.book.refused[visitKey{t.policy.Name, s.node.Name}]; refused && g.Job.When == policy.Before {
@@ -218,87 +234,4 @@ func (t *tour) shutByJob(s *stop, message string, g policy.Gate) {
 	t.forsake(s)
 	t.alarm.at(r.triedAgain())
 	s.hold, s.refused = hold{action: Hold, reason: GateShut, message: message}, t.now
-}
-
-// verified runs the Jobs that come after a visit, and says whether all have
-// succeeded. Until then the stop says what is waited for. One that has failed is
-// a failure on record; when that is acknowledged it counts as passed.
-func (t *tour) verified(s *stop) bool {
-	last := s.visit.lastSettled()
-	if last == nil || !t.verifies {
-		return true
-	}
-	for _, g := range t.policy.JobGatesOf(s.wave, policy.After) {
-		job := t.jobOf(s, g)
-		r := t.run(s, job)
-		if r == nil {
-			s.hold = t.startJob(s, job)
-			return false
-		}
-		if t.followJob(r, job); r.Ended.IsZero() {
-			s.hold = r.waits(g)
-			return false
-		}
-		if r.Failed && !t.excused(s, *last, g, r) {
-			s.hold = hold{action: Hold, reason: Failed, message: "gate " + g.Name + ": " + r.Message}
-			return false
-		}
-	}
-	for _, step := range s.visit.Steps {
-		t.book.prove(step.DaemonSet, step.To)
-	}
-	return true
-}
-
-// excused puts the failure of a Job on record, and says whether somebody has
-// acknowledged it.
-func (t *tour) excused(s *stop, last Step, g policy.Gate, r *JobRun) bool {
-	f := Failure{
-		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: last.DaemonSet, Revision: last.To, Gate: g.Name,
-		Message: "gate " + g.Name + ": " + r.Message, At: r.Ended,
-	}
-	t.book.fail(f)
-	return t.book.ledger.Failures[t.book.failed[f.key()]].Acknowledged
-}
-
-// lastSettled is the step that settled last; nil when none has.
-func (v *Visit) lastSettled() *Step {
-	var last *Step
-	for i := range v.Steps {
-		if s := &v.Steps[i]; !s.Settled.IsZero() && (last == nil || s.Settled.After(last.Settled)) {
-			last = s
-		}
-	}
-	return last
-}
-
-// adoptVerifying makes up for a ledger that was lost: a node that has settled so
-// lately that its Job may still run is taken for one that we visit.
-func (t *tour) adoptVerifying(s *stop) {
-	if !t.book.lost || !t.verifies || s.visit != nil || s.set != nil || s.shown.set == nil || !s.wanted || !t.rollingOut() {
-		return
-	}
-	var longest time.Duration
-	for _, g := range t.policy.JobGatesOf(s.wave, policy.After) {
-		longest = max(longest, g.Job.Timeout)
-	}
-	if t.youngest.IsZero() || !t.now.Before(t.youngest.Add(longest)) {
-		return
-	}
-	d := s.shown.set
-	s.visit = t.book.begin(Visit{
-		Policy: t.policy.Name, Node: s.node.Name, Commit: t.commit, Started: t.now,
-		Steps: []Step{{DaemonSet: d.key, To: d.Revision, Evicted: t.youngest, Settled: t.youngest}},
-	})
-	s.begun = true
-}
-
-// verifying says that a visit waits for its last Job, or that it has failed.
-func (t *tour) verifying() bool {
-	return slices.ContainsFunc(t.stops, func(s stop) bool { return s.set == nil && s.visit != nil && s.hold.reason != "" })
-}
-
-// rollingOut says that pods of another revision are left.
-func (t *tour) rollingOut() bool {
-	return slices.ContainsFunc(t.sets, func(set int) bool { return t.fleet.outdated[set] > 0 })
 }

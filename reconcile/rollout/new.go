@@ -69,12 +69,13 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 	}
 	for _, t := range tours {
 		t.judge()
+		t.endWaiting()
 		t.revert()
 		t.hear()
 		t.hearGates()
 		t.restrain()
 	}
-	owners := b.owners(policies)
+	owners := b.owners(f, policies)
 	for _, t := range tours {
 		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())

@@ -28,6 +28,8 @@ type stop struct {
 
 	refused time.Time // when the eviction that comes next came to nothing last; zero when it did not
 
+	verifying hold // why the visit is not over although it waits; zero when it does not end here
+
 	decision int  // its place in the plan
 	hold     hold // why nothing may be evicted here, whatever the slots; zero when it may
 }

@@ -127,21 +127,27 @@ func (b *book) visits() []Visit {
 	return visits
 }
 
-// owner is the policy that may work on a node: the one whose visit to it is the
-// oldest. There is more than one only after a ledger was lost or a DaemonSet
-// changed its policy. A policy that is gone owns nothing: nobody goes on with its
-// visits.
-func (b *book) owners(policies []policy.UpgradePolicy) map[string]*Visit {
+// owners are the visits whose policy may work on their node: the one that has
+// cordoned it, or else the oldest. There is more than one only after a ledger was
+// lost or a DaemonSet changed its policy. A policy that is gone owns nothing: nobody
+// goes on with its visits.
+func (b *book) owners(f *fleet, policies []policy.UpgradePolicy) map[string]*Visit {
 	owners := make(map[string]*Visit, len(b.open))
 	for _, v := range b.visits() {
 		if !slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy }) {
 			continue
 		}
-		if o := owners[v.Node]; o == nil || v.Started.Before(o.Started) {
+		if o := owners[v.Node]; o == nil || v.Started.Before(o.Started) && !f.cordonedFor(o) || f.cordonedFor(&v) {
 			owners[v.Node] = &v
 		}
 	}
 	return owners
+}
+
+// cordonedFor says that the node of a visit is cordoned for it.
+func (f *fleet) cordonedFor(v *Visit) bool {
+	i, exists := f.byNode[v.Node]
+	return exists && f.markedFor(f.nodes[i], v.Policy)
 }
 
 // renew lets a step wait anew when the DaemonSet has another revision than it was
@@ -229,10 +235,8 @@ func (t *tour) conclude(s *stop) {
 		t.book.end(s.visit, Released, t.now)
 	case !t.verified(s):
 		return
-	case s.visit.recovered():
-		t.book.end(s.visit, Recovered, t.now)
 	default:
-		t.book.end(s.visit, Settled, t.now)
+		t.book.end(s.visit, s.visit.outcome(), t.now)
 	}
 	s.visit = nil
 }
