@@ -80,7 +80,7 @@ type Cluster struct {
 	feeds   feeds
 
 	mu          sync.Mutex // guards what follows
-	kinds       map[schema.GroupKind]*feed[*live]
+	kinds       map[schema.GroupKind]*kindWatch
 	known       map[inventory.ID]known
 	found       map[inventory.ID]*live   // as the last Inspect saw them
 	glimpses    map[inventory.ID]glimpse // of what no watch sees
@@ -99,7 +99,7 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 	c := &Cluster{
 		opts:       opts.withDefaults(),
 		changed:    make(chan struct{}, 1),
-		kinds:      map[schema.GroupKind]*feed[*live]{},
+		kinds:      map[schema.GroupKind]*kindWatch{},
 		known:      map[inventory.ID]known{},
 		glimpses:   map[inventory.ID]glimpse{},
 		rehearsals: map[inventory.ID]rehearsal{},

@@ -5,8 +5,10 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -152,7 +154,8 @@ func (w *world) configMap(t testing.TB, name, value string) *unstructured.Unstru
 // requests remembers what was asked, and can refuse it.
 type requests struct {
 	mu   sync.Mutex
-	seen []string // "PATCH dry-run /api/v1/…"
+	seen []string       // "PATCH dry-run /api/v1/…"
+	open map[string]int // watches, by resource
 	// refuse, if set, answers in the API server's stead.
 	refuse func(*http.Request) (*http.Response, error)
 }
@@ -173,8 +176,13 @@ type transport struct {
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	r := t.requests
 	line := request.Method
-	if request.URL.Query().Has("dryRun") {
+	query := request.URL.Query()
+	if query.Has("dryRun") {
 		line += " dry-run"
+	}
+	isWatch := query.Has("watch")
+	if isWatch {
+		line += " watch"
 	}
 	r.mu.Lock()
 	r.seen = append(r.seen, line+" "+request.URL.Path)
@@ -185,7 +193,43 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return response, err
 		}
 	}
-	return t.next.RoundTrip(request)
+	response, err := t.next.RoundTrip(request)
+	if err == nil && isWatch && response.StatusCode == http.StatusOK {
+		response.Body = r.opened(path.Base(request.URL.Path), response.Body)
+	}
+	return response, err
+}
+
+// opened counts a watch until its body is closed.
+func (r *requests) opened(resource string, body io.ReadCloser) io.ReadCloser {
+	count := func(n int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.open == nil {
+			r.open = map[string]int{}
+		}
+		r.open[resource] += n
+	}
+	count(1)
+	return &watchBody{ReadCloser: body, closed: sync.OnceFunc(func() { count(-1) })}
+}
+
+// watchBody says when it is closed.
+type watchBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (b *watchBody) Close() error {
+	b.closed()
+	return b.ReadCloser.Close()
+}
+
+// openWatches counts the watches of a resource that are open.
+func (r *requests) openWatches(resource string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[resource]
 }
 
 // during returns what was asked while f ran.

@@ -25,6 +25,10 @@ type feed[T any] struct {
 	refused atomic.Pointer[error]
 	denied  chan struct{}
 	deny    sync.Once
+	// absent says that the API server does not serve what is watched;
+	// whenAbsent, if there is one, is called whenever it says so.
+	absent     atomic.Bool
+	whenAbsent func()
 	// events counts what the watch has told.
 	events atomic.Int64
 }
@@ -74,6 +78,10 @@ func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], e
 		}
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
 			f.deny.Do(func() { close(f.denied) })
+		}
+		if apierrors.IsNotFound(err) && f.whenAbsent != nil {
+			f.absent.Store(true)
+			f.whenAbsent()
 		}
 	})
 	if err != nil {

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,11 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
 	"lamplighter.dev/inventory"
 )
@@ -110,69 +106,4 @@ func countsGenerations(kind schema.GroupKind, generation int64) bool {
 	}
 	custom := strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 	return custom
-}
-
-// watchKinds makes sure that the objects of each kind that carry our label are
-// watched, and waits until all have been read once. It says which kinds cannot
-// be watched, and why; the others are none the worse for it.
-func (c *Cluster) watchKinds(ctx context.Context, targets []target) map[schema.GroupKind]error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
-	defer cancel()
-	feeds := map[schema.GroupKind]*feed[*live]{}
-	failed := map[schema.GroupKind]error{}
-	for _, t := range targets {
-		kind := t.id.GroupKind
-		if t.mapping == nil || feeds[kind] != nil || failed[kind] != nil {
-			continue
-		}
-		f, err := c.kind(kind, t.mapping.Resource)
-		if err != nil {
-			failed[kind] = err
-			continue
-		}
-		feeds[kind] = f
-	}
-	for kind, f := range feeds {
-		if err := f.wait(ctx); err != nil {
-			failed[kind] = err
-		}
-	}
-	return failed
-}
-
-// kind returns the watch of a kind, and starts it if there is none.
-func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResource) (*feed[*live], error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f, ok := c.kinds[kind]; ok {
-		return f, nil
-	}
-	f, err := newFeed(source[*live]{
-		what:    "watch " + resource.GroupResource().String(),
-		lister:  c.labelled(resource),
-		example: &metav1.PartialObjectMetadata{},
-		reduce:  reduceLive,
-		same:    sameLive(kind),
-	}, c.notify, c.opts.Log)
-	if err != nil {
-		return nil, err
-	}
-	f.start(c)
-	c.kinds[kind] = f
-	return f, nil
-}
-
-// labelled lists and watches the metadata of objects that carry our label.
-func (c *Cluster) labelled(resource schema.GroupVersionResource) *cache.ListWatch {
-	selector := inventory.InstanceLabel + "=" + c.opts.Instance.Name
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = selector
-			return c.metadata.Resource(resource).List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.LabelSelector = selector
-			return c.metadata.Resource(resource).Watch(ctx, o)
-		},
-	}
 }

@@ -39,7 +39,9 @@ func (c *Cluster) rehearse(ctx context.Context, s subject, change inventory.Chan
 		return change, nil
 	}
 	if err := c.dryApply(ctx, s.target, uid); err != nil && !s.set.inconclusive(err) {
-		if change, err = failed(ctx, change, err); err != nil {
+		gone := notServed(err)
+		if change, err = failed(ctx, change, err); err != nil || gone {
+			c.rediscover() // the kind may come back at any time: nothing to remember
 			return change, err
 		}
 	}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"lamplighter.dev/inventory"
+)
+
+// kindWatch is the watch of one kind's objects that carry our label. There is
+// one for each kind that is rendered or owned, and for no other.
+type kindWatch struct {
+	*feed[*live]
+	resource schema.GroupVersionResource // that is watched
+	ended    chan struct{}
+	ending   sync.Once
+}
+
+// start runs the watch until it is ended, or the cluster is.
+func (w *kindWatch) start(c *Cluster) {
+	stop := make(chan struct{})
+	c.running.Go(func() { w.informer.Run(stop) })
+	c.running.Go(func() {
+		defer close(stop)
+		select {
+		case <-w.ended:
+		case <-c.stop:
+		}
+	})
+}
+
+func (w *kindWatch) end() { w.ending.Do(func() { close(w.ended) }) }
+
+// unserved ends the watch of a kind that the API server does not serve, at least
+// not at this version: it would ask for it for ever.
+func (w *kindWatch) unserved(c *Cluster) {
+	w.end()
+	c.mapper.Reset()
+	if w.informer.HasSynced() {
+		c.notify() // its objects are gone
+	}
+}
+
+// watchKinds makes sure that the objects of each kind that carry our label are
+// watched, and waits until all have been read once. It says which kinds cannot
+// be watched, and why; the others are none the worse for it.
+func (c *Cluster) watchKinds(ctx context.Context, targets []target) map[schema.GroupKind]error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout)
+	defer cancel()
+	watches := map[schema.GroupKind]*kindWatch{}
+	failed := map[schema.GroupKind]error{}
+	for _, t := range targets {
+		kind := t.id.GroupKind
+		if t.mapping == nil || watches[kind] != nil || failed[kind] != nil {
+			continue
+		}
+		w, err := c.kind(kind, t.mapping.Resource)
+		if err != nil {
+			failed[kind] = err
+			continue
+		}
+		watches[kind] = w
+	}
+	for kind, w := range watches {
+		if err := w.wait(ctx); err != nil {
+			failed[kind] = err
+		}
+	}
+	return failed
+}
+
+// kind returns the watch of a kind, and starts it if there is none of the
+// resource, or if the API server has ceased to serve what the last one watched.
+func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResource) (*kindWatch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if w, ok := c.kinds[kind]; ok {
+		if w.resource == resource && !w.absent.Load() {
+			return w, nil
+		}
+		w.end()
+	}
+	f, err := newFeed(source[*live]{
+		what:    "watch " + resource.GroupResource().String(),
+		lister:  c.labelled(resource),
+		example: &metav1.PartialObjectMetadata{},
+		reduce:  reduceLive,
+		same:    sameLive(kind),
+	}, c.notify, c.opts.Log)
+	if err != nil {
+		return nil, err
+	}
+	w := &kindWatch{feed: f, resource: resource, ended: make(chan struct{})}
+	f.whenAbsent = func() { w.unserved(c) }
+	w.start(c)
+	c.kinds[kind] = w
+	return w, nil
+}
+
+// keepWatching ends the watches of all kinds but those of the targets and of
+// what was inspected last.
+func (c *Cluster) keepWatching(targets []target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	needed := map[schema.GroupKind]bool{}
+	for obj := range c.prepared {
+		needed[obj.GroupVersionKind().GroupKind()] = true
+	}
+	for _, t := range targets {
+		needed[t.id.GroupKind] = true
+	}
+	for kind, w := range c.kinds {
+		if !needed[kind] {
+			w.end()
+			delete(c.kinds, kind)
+		}
+	}
+}
+
+// labelled lists and watches the metadata of objects that carry our label.
+func (c *Cluster) labelled(resource schema.GroupVersionResource) *cache.ListWatch {
+	selector := inventory.InstanceLabel + "=" + c.opts.Instance.Name
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			return c.metadata.Resource(resource).List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return c.metadata.Resource(resource).Watch(ctx, o)
+		},
+	}
+}
