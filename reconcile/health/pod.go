@@ -14,20 +14,23 @@ import (
 	"lamplighter.dev/inventory"
 )
 
-// A Pod is what decisions need to know of a DaemonSet's pod.
+// A Pod is what decisions need to know of a DaemonSet's pod. What every plan reads
+// of every pod comes first, side by side: there may be very many, and they lie
+// about in no order.
 type Pod struct {
+	Node       string
+	Owner      types.UID // of the DaemonSet that controls it; "" when none does
+	Hash       string    // the revision it was created from
+	Phase      corev1.PodPhase
+	Deleting   bool // has a deletionTimestamp
+	Ready      bool
+	ReadySince time.Time // zero when not Ready
+	Created    time.Time
+
 	Name             types.NamespacedName
 	UID              types.UID
 	ResourceVersion  string
-	Node             string
-	Owner            types.UID // of the DaemonSet that controls it; "" when none does
-	Hash             string    // the revision it was created from
-	Phase            corev1.PodPhase
-	Created          time.Time
-	Ready            bool
-	ReadySince       time.Time // zero when not Ready
 	UnreadySince     time.Time // since when it is not Ready; zero when Ready or not known
-	Deleting         bool      // has a deletionTimestamp
 	DeletionDeadline time.Time // the deletionTimestamp, which already includes the grace period
 	Finalizers       []string  // that keep it from going; nil unless Deleting
 	GracePeriod      time.Duration

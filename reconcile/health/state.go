@@ -159,15 +159,15 @@ func (l Limits) MinReadyOf(d *DaemonSet) time.Duration {
 // creation or, when it had been Ready without us, from when it stopped; and
 // again from when its node has come back.
 func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
-	v := Verdict{State: Settling, Pod: p, Message: p.Problem.String()}
-	switch {
-	case p.terminal(), p.Problem.Fatal() && !p.Ready:
-		v.State, v.Overdue = Failed, true
-		return v
-	case p.Ready:
-		if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
+	if available := s.AvailableAt(s.DaemonSet, p); p.Ready && !p.terminal() {
+		if !now.Before(available) {
 			return Verdict{State: Current, Pod: p}
 		}
+		return Verdict{State: Settling, Pod: p, Until: available, Message: p.Problem.String()}
+	}
+	v := Verdict{State: Settling, Pod: p, Message: p.Problem.String()}
+	if p.terminal() || p.Problem.Fatal() {
+		v.State, v.Overdue = Failed, true
 		return v
 	}
 	v.Until = s.deadline(p)
@@ -190,13 +190,13 @@ func (s *Situation) deadline(p *Pod) time.Time {
 }
 
 func (s *Situation) classifyOld(p *Pod, now time.Time) Verdict {
-	v := Verdict{State: OutdatedDown, Pod: p, Message: p.Problem.String()}
-	if !p.Ready || p.terminal() {
-		return v
+	v := Verdict{State: OutdatedDown, Pod: p}
+	if p.Ready && !p.terminal() {
+		if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
+			return Verdict{State: Outdated, Pod: p}
+		}
 	}
-	if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
-		return Verdict{State: Outdated, Pod: p}
-	}
+	v.Message = p.Problem.String()
 	return v
 }
 

@@ -4,10 +4,12 @@ package rollout
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -16,7 +18,7 @@ import (
 	"lamplighter.dev/reconcile/window"
 )
 
-// fleetOf has one pod of every DaemonSet on every node. One node in ten is
+// fleetOf has one pod of every DaemonSet on every node. On some nodes they are
 // outdated, and each policy governs a few DaemonSets.
 func fleetOf(nodes, sets, perPolicy int, outdated func(node int) bool) (Observed, []policy.UpgradePolicy, time.Time) {
 	now := time.Date(2026, 3, 2, 23, 0, 0, 0, time.UTC)
@@ -61,16 +63,67 @@ func fleetOf(nodes, sets, perPolicy int, outdated func(node int) bool) (Observed
 	return obs, policies, now
 }
 
+// sizes of clusters: three of each kind, so that it shows whether twice the nodes
+// cost twice as much, and one whose DaemonSets are all in one policy.
+var sizes = []struct{ nodes, sets, perPolicy int }{
+	{1250, 20, 1}, {2500, 20, 1}, {5000, 20, 1}, {5000, 20, 20},
+	{16250, 10, 1}, {32500, 10, 1}, {65000, 10, 1}, {65000, 10, 10},
+}
+
+// phases of a rollout, by name: what is outdated, and what makes the policies
+// hold it.
+var phases = []struct {
+	name     string
+	outdated func(node int) bool
+	change   func(*Observed, []policy.UpgradePolicy, *time.Time)
+}{
+	{name: "none-outdated", outdated: func(int) bool { return false }},
+	{name: "tenth-outdated", outdated: func(n int) bool { return n%10 == 0 }},
+	{name: "all-outdated", outdated: func(int) bool { return true }},
+	{name: "window-shut", outdated: func(int) bool { return true }, change: atNoon},
+	{name: "waves-and-zones", outdated: func(n int) bool { return !isCanary(n) }, change: inWaves(time.Hour)},
+	{name: "soaking", outdated: func(n int) bool { return !isCanary(n) }, change: inWaves(1000 * 24 * time.Hour)},
+}
+
+func atNoon(_ *Observed, _ []policy.UpgradePolicy, now *time.Time) { *now = now.Add(13 * time.Hour) }
+
+func isCanary(node int) bool { return node%100 == 0 }
+
+// inWaves has policies visit one node in a hundred first, watch these for so long
+// and then go on, in one zone after another.
+func inWaves(soak time.Duration) func(*Observed, []policy.UpgradePolicy, *time.Time) {
+	return func(obs *Observed, policies []policy.UpgradePolicy, _ *time.Time) {
+		for n := range obs.Nodes {
+			obs.Nodes[n].Labels = map[string]string{
+				"kubernetes.io/os": "linux", "pool": "a", "canary": fmt.Sprint(isCanary(n)), "zone": fmt.Sprint(n % 3),
+			}
+		}
+		for i := range policies {
+			policies[i].Topology = policy.Topology{Key: "zone", MaxDomains: 1}
+			policies[i].Waves = []policy.Wave{
+				{Name: "canaries", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), MaxUnavailable: intstr.FromInt32(5), Soak: soak},
+				{Name: "rest", MaxUnavailable: intstr.FromString("10%")},
+			}
+		}
+	}
+}
+
+// BenchmarkNew makes one plan. Pods come in no order, as watches give them.
 func BenchmarkNew(b *testing.B) {
-	sizes := []struct{ nodes, sets, perPolicy int }{{500, 20, 1}, {5000, 20, 1}, {5000, 20, 20}, {50000, 2, 1}, {65000, 10, 1}, {65000, 10, 10}}
 	for _, size := range sizes {
-		for outdated, modulo := range map[string]int{"none": 0, "tenth": 10, "all": 1} {
-			b.Run(fmt.Sprintf("nodes=%d/daemonsets=%d/policies=%d/outdated=%s", size.nodes, size.sets, size.sets/size.perPolicy, outdated), func(b *testing.B) {
-				obs, policies, now := fleetOf(size.nodes, size.sets, size.perPolicy, func(n int) bool { return modulo > 0 && n%modulo == 0 })
+		for _, phase := range phases {
+			b.Run(fmt.Sprintf("nodes=%d/daemonsets=%d/policies=%d/%s", size.nodes, size.sets, size.sets/size.perPolicy, phase.name), func(b *testing.B) {
+				obs, policies, now := fleetOf(size.nodes, size.sets, size.perPolicy, phase.outdated)
+				if phase.change != nil {
+					phase.change(&obs, policies, &now)
+				}
+				random := rand.New(rand.NewPCG(1, 2))
+				random.Shuffle(len(obs.Pods), func(i, j int) { obs.Pods[i], obs.Pods[j] = obs.Pods[j], obs.Pods[i] })
 				b.ReportAllocs()
 				for b.Loop() {
 					New(obs, policies, now)
 				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(obs.Pods)), "ns/pod")
 			})
 		}
 	}

@@ -104,8 +104,12 @@ func (t *tour) survey() {
 		expected += t.fleet.outdated[set]
 	}
 	t.stops = make([]stop, 0, min(expected, len(t.nodes)))
+	const ahead = 64
 	var s stop // one for all nodes, since it is large and most need none
 	for i, node := range t.nodes {
+		if i%ahead == 0 {
+			t.readAhead(span{i, min(i+ahead, len(t.nodes))}, t.sets)
+		}
 		if !t.visitNode(i, node, &s) {
 			continue
 		}
