@@ -25,6 +25,9 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			t.trials[s.set.key]++ // its turn comes before that of those behind it
 		}
 		t.leaveUndrained(s)
+		if s.hold.reason == BudgetSpent || s.hold.reason == TopologyBusy {
+			t.waitForOthers(s)
+		}
 		if s.hold.reason == "" {
 			t.goOn(s)
 			owners[s.node.Name] = s.visit
@@ -82,6 +85,7 @@ func (t *tour) candidates(owners map[string]*Visit) []int {
 		if s.hold.reason == "" {
 			if owner := owners[s.node.Name]; owner != nil && owner.Policy != t.policy.Name {
 				s.hold = hold{action: Hold, reason: NodeBusy, message: t.busyWith(owner.Policy)}
+				t.waitForOthers(s)
 			}
 		}
 		if s.hold.reason == "" {

@@ -92,35 +92,50 @@ func (t *tour) rollingOut() bool {
 	return slices.ContainsFunc(t.sets, func(set int) bool { return t.fleet.outdated[set] > 0 })
 }
 
-// endWaiting ends visits between two DaemonSets of which the next has to wait for
-// other nodes' trials: the Jobs that come after a visit run now, for what has
-// settled. Else the others might wait for the very revision that this one has
-// settled on, and has not verified. Once they have begun the visit ends, since
-// they must not be taken for those of what comes next.
+// waitForOthers lets a visit end between two DaemonSets of which the next has to wait
+// for other nodes: the Jobs that come after a visit run now, for what has settled.
+// Else the others might wait for the very revision that this one has settled on and
+// has not verified.
+func (t *tour) waitForOthers(s *stop) {
+	if t.endsHalfWay(s) && !t.verifiesAlready(s) && t.verified(s) {
+		t.endHalfWay(s)
+		t.alarm.at(t.now.Add(lookSoon))
+	}
+}
+
+// endWaiting ends the visits whose Jobs have been started half-way: they go on no
+// more, since these must not be taken for the Jobs of what comes next.
 func (t *tour) endWaiting() {
 	if !t.verifies {
 		return
 	}
-	ended := false
+	changed := false
 	for i := range t.stops {
 		s := &t.stops[i]
-		if s.set == nil || s.visit == nil || s.underWay > 0 || s.down || s.visit.lastSettled() == nil {
+		if !t.endsHalfWay(s) || !t.verifiesAlready(s) {
 			continue
 		}
-		if t.unproven(s) == "" && !t.verifiesAlready(s) {
-			continue
-		}
-		failed := len(t.book.ledger.Failures)
+		failures := len(t.book.ledger.Failures)
 		if t.verified(s) {
-			t.book.end(s.visit, s.visit.outcome(), t.now)
-			s.visit, s.step, s.begun, ended = nil, nil, false, true
+			t.endHalfWay(s)
 		}
+		changed = changed || s.visit == nil || len(t.book.ledger.Failures) > failures
 		s.verifying = s.hold
-		ended = ended || len(t.book.ledger.Failures) > failed
 	}
-	if ended {
+	if changed {
 		t.judge()
 	}
+}
+
+// endsHalfWay says that a visit may end between two DaemonSets: something of it has
+// settled and nothing is under way.
+func (t *tour) endsHalfWay(s *stop) bool {
+	return t.verifies && s.set != nil && s.visit != nil && s.underWay == 0 && !s.down && s.visit.lastSettled() != nil
+}
+
+func (t *tour) endHalfWay(s *stop) {
+	t.book.end(s.visit, s.visit.outcome(), t.now)
+	s.visit, s.step, s.begun = nil, nil, false
 }
 
 // verifiesAlready says that a Job that comes after the visit, for the node as it is,
