@@ -43,7 +43,8 @@ func TestBrokenImageHaltsAndANewCommitHealsFirst(t *testing.T) {
 	}
 	cured := []string{given[2].node, given[3].node}
 	if slices.Sort(cured); !slices.Equal(cured, broken) {
-		t.Errorf("%v were visited first, want the broken ones, %v", cured, broken)
+		t.Errorf("%v were visited first, want the broken ones, %v; all in order: %v", cured, broken, given)
+		t.Logf("history: %+v", w.history(t))
 	}
 	w.withinBudget(t, 4)
 	if s, err := w.status(t); err != nil || s.Policies[0].Halted {
