@@ -83,8 +83,18 @@ func (w *world) plan(t *testing.T, files map[string]string) show.Plan {
 			t.Fatal(err)
 		}
 	}
+	plan := w.planOf(t, dir)
+	if len(plan.Policies) != 1 {
+		t.Fatalf("plan for %d policies, want one: %+v", len(plan.Policies), plan)
+	}
+	return plan
+}
+
+// planOf is what `lamplighter plan` says of a working tree.
+func (w *world) planOf(t *testing.T, dir string, flags ...string) show.Plan {
+	t.Helper()
 	var stderr strings.Builder
-	cmd := w.command(t, "plan", dir, "-o", "json")
+	cmd := w.command(t, append([]string{"plan", dir, "-o", "json"}, flags...)...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -93,9 +103,6 @@ func (w *world) plan(t *testing.T, files map[string]string) show.Plan {
 	var plan show.Plan
 	if err := json.Unmarshal(out, &plan); err != nil {
 		t.Fatal(err)
-	}
-	if len(plan.Policies) != 1 {
-		t.Fatalf("plan for %d policies, want one:\n%s", len(plan.Policies), out)
 	}
 	return plan
 }

@@ -70,6 +70,22 @@ func Sandbox(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
+// NewSandbox starts a cluster that the test has for itself, for what concerns all
+// nodes or namespaces that have a name of their own. It ends with the test.
+func NewSandbox(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	p, err := startSandbox(o)
+	if err != nil {
+		t.Fatalf("start sandbox: %v", err)
+	}
+	t.Cleanup(p.stop)
+	c, err := newCluster(p.kubeconfig())
+	if err != nil {
+		t.Fatalf("start sandbox: %v", err)
+	}
+	return c
+}
+
 // process is a running sandbox and its folder.
 type process struct {
 	dir   string
