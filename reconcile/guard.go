@@ -15,7 +15,8 @@ import (
 // then, and so does every pod that the live template makes. A template that has
 // not been observed yet may mention anything, and a revision to which a DaemonSet may
 // go back needs what it needed. What pods need without naming it
-// stays until every DaemonSet is as Git says.
+// stays until every DaemonSet is as Git says, and rights for as long as an account
+// that Git has dropped with them.
 func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inventory.ID][]string {
 	orphaned := map[inventory.ID]bool{}
 	for _, o := range obs.Orphans {
@@ -55,14 +56,30 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 	for _, p := range obs.Pods {
 		use(p.References, "pod "+p.Name.String())
 	}
+	useRights(orphaned, users)
 	for _, ds := range unfinished(obs, vetoed) {
 		for id := range orphaned {
-			if granted[id.GroupKind] && (id.Namespace == "" || id.Namespace == ds.Namespace) {
+			if granted[id.GroupKind] && (id.Namespace == "" || id.Namespace == ds.Namespace || id.GroupKind.Group == rightsGroup) {
 				users[id] = append(users[id], "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
 			}
 		}
 	}
 	return users
+}
+
+// useRights keeps the rights that an account in use may have. A binding of any
+// namespace can name it.
+func useRights(orphaned map[inventory.ID]bool, users map[inventory.ID][]string) {
+	for account := range orphaned {
+		if account.GroupKind != serviceAccountKind || len(users[account]) == 0 {
+			continue
+		}
+		for right := range orphaned {
+			if right.GroupKind.Group == rightsGroup {
+				users[right] = append(users[right], inventory.Format(account)+" perhaps, which is in use")
+			}
+		}
+	}
 }
 
 // backTo is the revision that a DaemonSet goes back to, or does when its policy
@@ -81,15 +98,19 @@ func backTo(obs Observation, d health.DaemonSet) string {
 	return to
 }
 
+var serviceAccountKind = schema.GroupKind{Kind: "ServiceAccount"}
+
+const rightsGroup = "rbac.authorization.k8s.io"
+
 // granted are the kinds that pods need without naming them: what lets them act,
 // be reached, and mount. Which pods do is not known.
 var granted = map[schema.GroupKind]bool{
-	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              true,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
-	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
-	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
-	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: true,
+	{Group: rightsGroup, Kind: "ClusterRole"}:           true,
+	{Group: rightsGroup, Kind: "ClusterRoleBinding"}:    true,
+	{Group: rightsGroup, Kind: "Role"}:                  true,
+	{Group: rightsGroup, Kind: "RoleBinding"}:           true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:        true,
 }
 
 // unfinished are our DaemonSets that are not yet as Git says: what waits to be
