@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"lamplighter.dev/inventory/store"
 	"lamplighter.dev/reconcile/agent/webhook"
 	"lamplighter.dev/render/gitsource"
 )
@@ -158,7 +157,7 @@ func New(cfg Config) (*Agent, error) {
 	clock.skewed = a.metrics.clock
 	a.crier = newCrier(clientset, Lease{Identity: cfg.Identity}.identity(), cfg.Now, cfg.Log)
 	a.setPhase(starting)
-	a.pushes = newPushes(stateStore{store.New(clientset, a.instance())}, cfg.Now, cfg.Log)
+	a.pushes = newPushes(NewStore(clientset, a.instance()), cfg.Now, cfg.Log)
 	if cfg.VerifyKeysFile != "" {
 		if _, err := a.trust().keys(); err != nil {
 			return nil, err

@@ -34,7 +34,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		return err
 	}
 	updates := make(chan update, 1)
-	states := stateStore{store.New(a.clientset, a.instance())}
+	states := NewStore(a.clientset, a.instance())
 	poller := &poller{
 		source: a.source, trust: a.trust(), path: a.cfg.Path, interval: a.cfg.Interval,
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,

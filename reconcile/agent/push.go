@@ -40,7 +40,7 @@ type pushes struct {
 	noticed chan struct{} // forward waits for it
 }
 
-func newPushes(states stateStore, now func() time.Time, log *slog.Logger) *pushes {
+func newPushes(states Store, now func() time.Time, log *slog.Logger) *pushes {
 	return &pushes{note: states.Note, now: now, log: log, look: make(chan struct{}, 1), noticed: make(chan struct{}, 1)}
 }
 

@@ -40,7 +40,7 @@ func (a *asked) Fetch(context.Context) (gitsource.Commit, error) {
 
 func TestPushIsLookedForBeforeTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		remote, p := &asked{hash: "first"}, newPushes(stateStore{}, time.Now, slog.New(slog.DiscardHandler))
+		remote, p := &asked{hash: "first"}, newPushes(Store{}, time.Now, slog.New(slog.DiscardHandler))
 		defer p.leading()()
 		poller := &poller{
 			source: remote, interval: time.Hour, now: time.Now, log: slog.New(slog.DiscardHandler),
@@ -82,7 +82,7 @@ func TestPushIsLookedForBeforeTheInterval(t *testing.T) {
 func TestStandbyTellsTheLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notes []time.Time
-		p := newPushes(stateStore{}, time.Now, slog.New(slog.DiscardHandler))
+		p := newPushes(Store{}, time.Now, slog.New(slog.DiscardHandler))
 		failing := true
 		p.note = func(_ context.Context, at time.Time) error {
 			notes = append(notes, at)

@@ -16,16 +16,17 @@ import (
 	"lamplighter.dev/reconcile/cluster"
 )
 
-// stateStore keeps a pass's state in the store, which knows nothing of what is
-// in the record.
-type stateStore struct{ *store.Store }
+// Store keeps a pass's state in a store, which knows nothing of what is in the
+// record.
+type Store struct{ *store.Store }
 
 // NewStore returns where an instance keeps its state.
-func NewStore(client kubernetes.Interface, instance inventory.Instance) reconcile.Store {
-	return stateStore{store.New(client, instance)}
+func NewStore(client kubernetes.Interface, instance inventory.Instance) Store {
+	return Store{store.New(client, instance)}
 }
 
-func (s stateStore) Load(ctx context.Context) (reconcile.State, error) {
+// Load reads the state.
+func (s Store) Load(ctx context.Context) (reconcile.State, error) {
 	stored, err := s.Store.Load(ctx)
 	if err != nil {
 		return reconcile.State{}, err
@@ -39,7 +40,8 @@ func (s stateStore) Load(ctx context.Context) (reconcile.State, error) {
 	return state, nil
 }
 
-func (s stateStore) Save(ctx context.Context, state reconcile.State) error {
+// Save writes it, as [store.Store.Save] does.
+func (s Store) Save(ctx context.Context, state reconcile.State) error {
 	record, err := json.Marshal(state.Record)
 	if err != nil {
 		return fmt.Errorf("record of the commit in force: %w", err)

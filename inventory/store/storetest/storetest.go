@@ -27,22 +27,26 @@ import (
 type Store interface {
 	Load(ctx context.Context) (store.State, error)
 	Save(ctx context.Context, state store.State) error
+	Delete(ctx context.Context) ([]string, error)
+	Kept() []string
 }
 
 // Run tests stores. Each call of open returns another process's view of the
 // same state, which is empty when fresh is called.
 func Run(t *testing.T, fresh func(t *testing.T) (open func() Store)) {
 	for name, test := range map[string]func(*testing.T, func() Store){
-		"nothing saved is the zero state":         zeroState,
-		"what is saved is loaded":                 roundTrip,
-		"a save after a save needs no load":       saveAgain,
-		"the second of two writers is told":       secondWriter,
-		"a writer who never loaded is told":       blindWriter,
-		"a stale writer goes on after a load":     reload,
-		"parts can become empty again":            emptied,
-		"a save of what is there says nothing":    unchanged,
-		"the ledger and the inventory can differ": partial,
-		"many DaemonSets obey one long calendar":  longCalendar,
+		"nothing saved is the zero state":            zeroState,
+		"what is saved is loaded":                    roundTrip,
+		"a save after a save needs no load":          saveAgain,
+		"the second of two writers is told":          secondWriter,
+		"a writer who never loaded is told":          blindWriter,
+		"a stale writer goes on after a load":        reload,
+		"parts can become empty again":               emptied,
+		"a save of what is there says nothing":       unchanged,
+		"the ledger and the inventory can differ":    partial,
+		"what is deleted is as if it had never been": deleted,
+		"a stale writer deletes nothing":             staleDelete,
+		"many DaemonSets obey one long calendar":     longCalendar,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -135,6 +139,35 @@ func emptied(t *testing.T, open func() Store) {
 	wantLoaded(t, open(), store.State{})
 	save(t, s, Example())
 	wantLoaded(t, open(), Example())
+}
+
+func deleted(t *testing.T, open func() Store) {
+	s := open()
+	if names, err := s.Delete(t.Context()); err != nil || len(names) > 0 || len(s.Kept()) > 0 {
+		t.Errorf("before anything was saved: deleted %v, %v", names, err)
+	}
+	save(t, s, Example())
+	kept := s.Kept()
+	names, err := s.Delete(t.Context())
+	if err != nil || len(names) < 2 || len(names) != len(kept) || len(s.Kept()) > 0 {
+		t.Errorf("deleted %v of %v, %v; still %v", names, kept, err, s.Kept())
+	}
+	wantLoaded(t, open(), store.State{})
+	save(t, s, Example())
+	wantLoaded(t, open(), Example())
+}
+
+func staleDelete(t *testing.T, open func() Store) {
+	a, b := open(), open()
+	save(t, a, Example())
+	wantLoaded(t, b, Example())
+	next := Example()
+	next.Inventory, next.Ledger.Visits[0].Node = next.Inventory.Without(next.Inventory.IDs()[0]), "node-2"
+	save(t, a, next)
+	if names, err := b.Delete(t.Context()); !errors.Is(err, store.ErrStale) || len(names) > 0 {
+		t.Errorf("deleted %v, %v, want it to be stale", names, err)
+	}
+	wantLoaded(t, open(), next)
 }
 
 func unchanged(t *testing.T, open func() Store) {
