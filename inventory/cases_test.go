@@ -27,7 +27,8 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 
 // TestCases plans every file of testdata. A file starts with a comment that
 // says what it is about and, if the guards are lifted, the line allow-prune, or
-// the line whole if the commit comes into force whole or not at all.
+// the line ends if the instance does, or the line whole if the commit comes into
+// force whole or not at all.
 // Then come, one object a line:
 //
 //   - rendered: create, update or none, the object, and what else is so: owner=,
@@ -37,6 +38,7 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 //     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object, uid=.
 //   - vetoes: the object, a reason, an instant or -, and a message.
 //   - used: the object and by what.
+//   - kept: the object, a reason and a message.
 func TestCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -110,6 +112,7 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 		Instance:   us,
 		Vetoes:     map[inventory.ID]inventory.Veto{},
 		References: map[inventory.ID][]string{},
+		Kept:       map[inventory.ID]inventory.Veto{},
 	}
 	whole := false
 	for _, line := range strings.Split(string(archive.Comment), "\n") {
@@ -117,6 +120,8 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 		case line == "", strings.HasPrefix(line, "#"):
 		case line == "allow-prune":
 			in.AllowPrune = true
+		case line == "ends":
+			in.Ends, in.AllowPrune = true, true
 		case line == "whole":
 			whole = true
 		default:
@@ -165,6 +170,8 @@ func readLine(t *testing.T, in *inventory.Input, section string, words []string)
 	case "used":
 		id := parse(t, words[0])
 		in.References[id] = append(in.References[id], strings.Join(words[1:], " "))
+	case "kept":
+		in.Kept[parse(t, words[0])] = inventory.Veto{Reason: inventory.Reason(words[1]), Message: strings.Join(words[2:], " ")}
 	case "want":
 	default:
 		t.Fatalf("unknown section %q", section)

@@ -62,7 +62,8 @@ const (
 	BadName       Reason = "BadName"       // the inventory cannot hold its name
 )
 
-// Why an object leaves the inventory. NotOwned is a reason here too.
+// Why an object leaves the inventory. NotOwned is a reason here too and, when
+// the instance ends, so is why an object would be held for ever.
 const (
 	Orphaned Reason = "Orphaned" // it is no longer in Git
 	Detached Reason = "Detached" // an annotation asks to keep it

@@ -30,6 +30,11 @@ type Input struct {
 	Faults []Fault
 	// AllowPrune lifts the guards against an empty render and a mass deletion.
 	AllowPrune bool
+	// Ends says that the instance ends: what would be held for ever, since
+	// something else that stays needs it, is released instead.
+	Ends bool
+	// Kept are objects that are released instead of pruned, and why.
+	Kept map[ID]Veto
 }
 
 // Plan is what is to be done with all objects of an instance.

@@ -45,6 +45,8 @@ func drawInput(t *rapid.T) inventory.Input {
 		Vetoes:     map[inventory.ID]inventory.Veto{},
 		References: map[inventory.ID][]string{},
 		AllowPrune: rapid.Bool().Draw(t, "allow"),
+		Ends:       rapid.Bool().Draw(t, "ends"),
+		Kept:       map[inventory.ID]inventory.Veto{},
 	}
 	for _, id := range rendered {
 		in.Changes = append(in.Changes, drawChange(t, id, rendered))
@@ -52,6 +54,9 @@ func drawInput(t *rapid.T) inventory.Input {
 	for _, id := range owned {
 		if !slices.Contains(rendered, id) && rapid.IntRange(0, 9).Draw(t, "seen") > 0 {
 			in.Orphans = append(in.Orphans, drawLive(t, id, owned))
+		}
+		if rapid.IntRange(0, 9).Draw(t, "kept") == 0 {
+			in.Kept[id] = inventory.Veto{Reason: inventory.InUse}
 		}
 		if rapid.IntRange(0, 3).Draw(t, "used") == 0 {
 			in.References[id] = []string{"pod x/p"}
@@ -169,6 +174,9 @@ func checkPrunes(t *rapid.T, in inventory.Input, decisions map[inventory.ID]inve
 			t.Fatalf("%s is pruned and is rendered by another name", inventory.Format(id))
 		}
 		_, vetoed := in.Vetoes[id]
+		if _, kept := in.Kept[id]; kept {
+			t.Fatalf("%s is pruned and is to be kept", inventory.Format(id))
+		}
 		if live.Annotations[inventory.OwnerAnnotation] != us.ID() || inventory.StaysOnRemoval(live.Annotations) ||
 			live.Gone || live.Deleting || vetoed || len(live.Foreign) > 0 || len(in.References[id]) > 0 {
 			t.Fatalf("%s is pruned: %+v", inventory.Format(id), live)

@@ -77,6 +77,12 @@ func (p *planner) prune(live Live, guard *Decision, o order) Decision {
 	case guard != nil:
 		return *guard
 	}
+	if why, kept := p.Kept[live.ID]; kept {
+		if veto, held := p.Vetoes[live.ID]; held { // our marks on it would change
+			return veto.decision()
+		}
+		return Decision{Action: Release, Reason: why.Reason, Message: why.Message}
+	}
 	if users := p.References[live.ID]; len(users) > 0 {
 		slices.Sort(users)
 		return hold(InUse, "used by %s", summarise(users))
@@ -129,7 +135,7 @@ func (p *planner) takesOthersAlong(live Live, o order) (Decision, bool) {
 		reason = KindInUse
 	}
 	if len(live.Foreign) > 0 {
-		return hold(reason, "holds %s, not in this inventory", summarise(live.Foreign)), true
+		return p.stays(reason, "holds %s, not in this inventory", summarise(live.Foreign)), true
 	}
 	for _, id := range sortedKeys(p.rendered) {
 		if isMember(id, live) {
@@ -137,12 +143,25 @@ func (p *planner) takesOthersAlong(live Live, o order) (Decision, bool) {
 		}
 	}
 	for _, id := range o.dependents(live.ID) {
-		d, decided := p.decided[id]
-		if decided && d.Action != Prune && d.Reason != Gone {
+		switch d, decided := p.decided[id]; {
+		case !decided || d.Action == Prune || d.Reason == Gone:
+		case d.Action == Release:
+			return p.stays(reason, "%s stays: %s", Format(id), d.Reason), true
+		default:
 			return hold(reason, "%s stays: %s", Format(id), d.Reason), true
 		}
 	}
 	return Decision{}, false
+}
+
+// stays is the decision about an orphan that is needed for as long as somebody
+// else wants. Nobody waits for that when the instance ends.
+func (p *planner) stays(reason Reason, format string, args ...any) Decision {
+	d := hold(reason, format, args...)
+	if p.Ends {
+		d.Action = Release
+	}
+	return d
 }
 
 var (

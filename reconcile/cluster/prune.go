@@ -27,7 +27,7 @@ func (c *Cluster) Prune(ctx context.Context, steps [][]inventory.Decision, revie
 
 // removeOne deletes or releases one object.
 func (c *Cluster) removeOne(ctx context.Context, d inventory.Decision) inventory.Outcome {
-	if d.Action == inventory.Release && d.Reason != inventory.Detached {
+	if d.Action == inventory.Release && !marked(d.Reason) {
 		c.forget(d.ID)
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultReleased}
 	}
@@ -45,6 +45,16 @@ func (c *Cluster) removeOne(ctx context.Context, d inventory.Decision) inventory
 		return c.refused(ctx, t, err)
 	}
 	return inventory.Outcome{ID: d.ID, Result: result, Err: err}
+}
+
+// marked says that an object which is released for a reason carries our marks,
+// and should not.
+func marked(reason inventory.Reason) bool {
+	switch reason {
+	case inventory.Gone, inventory.NotOwned, inventory.Moved:
+		return false
+	}
+	return true
 }
 
 // removal deletes or releases one object that was seen to exist.
