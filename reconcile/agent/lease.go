@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -61,14 +62,19 @@ func (l Lease) Holder(ctx context.Context, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("lease %s: %w", l, err)
 	}
+	return holderOf(lease, now), nil
+}
+
+// holderOf is who has a Lease that has not run out.
+func holderOf(lease *coordinationv1.Lease, now time.Time) string {
 	s := lease.Spec
 	if s.HolderIdentity == nil || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return "", nil
+		return ""
 	}
 	if now.After(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
-		return "", nil
+		return ""
 	}
-	return *s.HolderIdentity, nil
+	return *s.HolderIdentity
 }
 
 // Hold waits for the Lease and calls run while it is held; run's context ends
@@ -113,6 +119,27 @@ func (l Lease) Hold(ctx context.Context, run func(context.Context) error) error 
 		_ = l.release(context.WithoutCancel(ctx)) // at worst the next process waits until it expires
 	}
 	return failure
+}
+
+// Delete removes the Lease of an instance that is no more, unless somebody has
+// taken it. It says whether there was one.
+func (l Lease) Delete(ctx context.Context, now time.Time) (bool, error) {
+	leases := l.Client.CoordinationV1().Leases(l.Instance.Namespace)
+	lease, err := leases.Get(ctx, l.Instance.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lease %s: %w", l, err)
+	}
+	if holder := holderOf(lease, now); holder != "" {
+		return false, fmt.Errorf("lease %s: %s has taken it", l, holder)
+	}
+	err = leases.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("delete lease %s: %w", l, err)
+	}
+	return true, nil
 }
 
 // release gives the Lease back if this process has it.

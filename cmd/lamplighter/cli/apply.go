@@ -3,14 +3,11 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -161,16 +158,9 @@ func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src r
 	if f.yes || (!newRules && !show.Touches(plan)) {
 		return true, nil
 	}
-	fmt.Fprintf(g.streams.Err, "Apply to %s? [y/N] ", c.config.Host)
-	line, err := bufio.NewReader(g.streams.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return true, nil
-	case "":
-		fmt.Fprintln(g.streams.Err)
+	agreed, err := ask(g, "Apply to "+c.config.Host+"?")
+	if err != nil || agreed {
+		return agreed, err
 	}
 	fmt.Fprintln(g.streams.Err, "nothing was changed; --yes applies without asking")
 	return false, exitCode(exitSignal)

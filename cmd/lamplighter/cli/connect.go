@@ -34,16 +34,18 @@ type connection struct {
 	instance   inventory.Instance
 	cluster    *cluster.Cluster
 	reconciler *reconcile.Reconciler
+	states     agent.Store
 	asker      *gate.Asker // nil for those who only look
 }
 
 // connectOptions are what commands want of a connection.
 type connectOptions struct {
-	forceConflicts bool
-	allowPrune     bool
-	partial        bool
-	thorough       bool // compare every object by a dry run
-	careful        bool // about to act: compare the clock, and find out what a plan has to know
+	forceConflicts  bool
+	allowPrune      bool
+	partial         bool
+	thorough        bool          // compare every object by a dry run
+	deletionTimeout time.Duration // of one object; zero means the default
+	careful         bool          // about to act: compare the clock, and find out what a plan has to know
 }
 
 // connect reads the cluster once and keeps watching until ctx is done.
@@ -62,7 +64,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		return nil, err
 	}
 	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
-	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Partial: o.partial, Now: now, Log: g.logger()})
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Partial: o.partial, DeletionTimeout: o.deletionTimeout, Now: now, Log: g.logger()})
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +75,11 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	if o.thorough {
 		view = agent.Thorough(c.cluster)
 	}
+	c.states = agent.NewStore(clientset, c.instance)
 	options := reconcile.Options{
 		Instance:   c.instance,
 		Cluster:    view,
-		Store:      agent.NewStore(clientset, c.instance),
+		Store:      c.states,
 		AllowPrune: o.allowPrune,
 		Partial:    o.partial,
 		Now:        now,

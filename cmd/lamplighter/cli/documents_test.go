@@ -67,7 +67,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 }
 
 var (
-	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|^lamplighter (pause|proceed|hold|release) |(why|history) daemonset`)
+	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|^lamplighter (uninstall|pause|proceed|hold|release)( |$)|(why|history) daemonset`)
 	otherCluster = regexp.MustCompile(` --context \S+`)
 )
 

@@ -105,6 +105,8 @@ new version inside the maintenance windows that the same repository lists.`,
 		newStatusCommand(g), newWhyCommand(g), newHistoryCommand(g))
 	addGroup(root, "Have a say in it:",
 		newPauseCommand(g), newResumeCommand(g), newProceedCommand(g), newHoldCommand(g), newReleaseCommand(g))
+	addGroup(root, "Take it away again:",
+		newUninstallCommand(g))
 	root.AddCommand(newVersionCommand(g))
 	refuseUnknownTopics(root)
 	refuseUnknownShells(root)

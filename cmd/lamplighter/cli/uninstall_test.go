@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
+)
+
+// TestUninstallGuide runs each command of docs/guides/uninstall.md on the example
+// fleet's DaemonSet in a namespace of its own, and looks at what is left.
+func TestUninstallGuide(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.Sandbox(t)
+	ran := 0
+	for _, line := range shellLines(t, "docs/guides/uninstall.md") {
+		if !strings.HasPrefix(line, "lamplighter ") {
+			continue
+		}
+		ran++
+		t.Run(line, func(t *testing.T) {
+			namespace := cluster.Namespace(t)
+			dir := t.TempDir()
+			write(t, dir, strings.ReplaceAll(uninstalled, "NS", namespace))
+			sh := func(command string) (string, int) {
+				cmd := exec.CommandContext(t.Context(), "bash", "-c", command+" --namespace "+namespace)
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+				out, err := cmd.CombinedOutput()
+				return string(out), exitCode(t, err)
+			}
+			if out, code := sh("lamplighter apply --yes"); code != 0 {
+				t.Fatal(out)
+			}
+			asked := !strings.Contains(line, "--yes")
+			want := 0
+			if asked {
+				want = 2 // there is no terminal
+			}
+			if out, code := sh(line); code != want {
+				t.Fatalf("exit code %d:\n%s", code, out)
+			}
+			d, err := cluster.Client.AppsV1().DaemonSets(namespace).Get(t.Context(), "exporter", metav1.GetOptions{})
+			_, inventoryErr := cluster.Client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "lamplighter-inventory", metav1.GetOptions{})
+			switch gone := apierrors.IsNotFound(inventoryErr); {
+			case asked:
+				if err != nil || d.Labels[inventory.InstanceLabel] == "" || gone {
+					t.Errorf("DaemonSet: %v %v, inventory gone: %t, want all as it was", err, d.Labels, gone)
+				}
+			case strings.Contains(line, "--orphan"):
+				if err != nil || d.Labels[inventory.InstanceLabel] != "" || !gone {
+					t.Errorf("DaemonSet: %v %v, inventory gone: %t, want it without our marks", err, d.Labels, gone)
+				}
+			case !apierrors.IsNotFound(err) || !gone:
+				t.Errorf("DaemonSet: %v, inventory gone: %t, want nothing to be left", err, gone)
+			}
+			if _, err := cluster.Client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{}); err != nil {
+				t.Errorf("the instance's namespace: %v", err)
+			}
+		})
+	}
+	if ran < 4 {
+		t.Errorf("found only %d commands: does the search still work?", ran)
+	}
+}
+
+const uninstalled = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: exporter, namespace: NS}
+spec:
+  selector: {matchLabels: {app: exporter}}
+  updateStrategy: {type: OnDelete}
+  template:
+    metadata: {labels: {app: exporter}}
+    spec:
+      containers: [{name: exporter, image: "registry.example.com/exporter:1", envFrom: [{configMapRef: {name: settings}}]}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: NS}
+---
+apiVersion: lamplighter.dev/v1alpha1
+kind: MaintenanceWindow
+metadata: {name: now}
+spec: {start: 2026-01-01T00:00:00Z, end: 2099-01-01T00:00:00Z}
+---
+apiVersion: lamplighter.dev/v1alpha1
+kind: UpgradePolicy
+metadata: {name: exporters}
+spec:
+  daemonSets: [{namespace: NS, name: exporter}]
+  windows: [now]
+`
+
+// write makes a fleet of one file.
+func write(t *testing.T, dir, manifests string) {
+	t.Helper()
+	for name, text := range map[string]string{"kustomization.yaml": "resources: [fleet.yaml]\n", "fleet.yaml": manifests} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
