@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 //
 //   - rendered: create, update or none, the object, and what else is so: owner=,
 //     deleting, drifted, conflict=manager:field, rejected=, error=, needs=object, uid=.
-//     What is not created is owned, by us unless owner= says otherwise.
+//     What is not created, or is owned, is owned, by us unless owner= says otherwise.
 //   - orphans: the object and what else is so: owner=, gone, unseen, detach,
 //     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object, uid=.
 //   - vetoes: the object, a reason, an instant or -, and a message.
@@ -83,6 +85,9 @@ func describe(p inventory.Plan, err error) string {
 		fmt.Fprintf(&b, "prune %d\n", i+1)
 		describeStep(&b, step)
 	}
+	if p.Guarded > 0 {
+		fmt.Fprintf(&b, "guarded %d\n", p.Guarded)
+	}
 	b.WriteString("inventory\n")
 	for _, id := range p.Next.IDs() {
 		fmt.Fprintf(&b, "  %s\n", inventory.Format(id))
@@ -120,6 +125,12 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 		case line == "", strings.HasPrefix(line, "#"):
 		case line == "allow-prune":
 			in.AllowPrune = true
+		case strings.HasPrefix(line, "guarded "):
+			n, err := strconv.Atoi(strings.TrimPrefix(line, "guarded "))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Guarded = n
 		case line == "ends":
 			in.Ends, in.AllowPrune = true, true
 		case line == "whole":
@@ -147,7 +158,7 @@ func readLine(t *testing.T, in *inventory.Input, section string, words []string)
 	switch section {
 	case "rendered":
 		c := readChange(t, words)
-		if c.Kind != inventory.Create {
+		if c.Kind != inventory.Create || slices.Contains(words, "owned") {
 			in.Owned = in.Owned.With(c.ID)
 		}
 		in.Changes = append(in.Changes, c)
@@ -208,6 +219,7 @@ func readChange(t *testing.T, words []string) inventory.Change {
 	}
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
+		case "owned": // on record already
 		case "owner":
 			c.Owner = value
 		case "uid":

@@ -13,10 +13,11 @@ func (p *planner) guard(orphans map[ID]Live) *Decision {
 		d := p.refused()
 		return &d
 	}
+	mass := p.massDelete(orphans) // in any case: it has to know how much there was before the commit
 	if d := p.notApplied(); d != nil {
 		return d
 	}
-	return p.massDelete(orphans)
+	return mass
 }
 
 // notApplied holds all prunes while something that is rendered cannot be
@@ -39,6 +40,9 @@ func (p *planner) notApplied() *Decision {
 // successor is rendered: in a small fleet those alone could be the majority. A
 // single object is no mass; without that exception, an inventory of one could
 // never change.
+//
+// Nor counts what is about to be made, or was while the guard has held: a new name
+// for everything doubles what is owned.
 func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 	if p.AllowPrune {
 		return nil
@@ -49,7 +53,7 @@ func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 			successors[base] = true
 		}
 	}
-	owned, dropped := p.Owned.Len(), 0
+	owned, dropped := p.existing(), 0
 	for id, live := range orphans {
 		base, generated := generatedBase(id)
 		_, moved := p.moved[id]
@@ -60,17 +64,33 @@ func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 			dropped++
 		}
 	}
-	switch {
-	case dropped == 0:
+	before := owned
+	if p.Guarded > 0 {
+		before = min(owned, p.Guarded)
+	}
+	mass := len(p.rendered) == 0 || dropped > 1 && dropped*2 > before
+	if dropped == 0 || !mass {
+		p.Guarded = 0
 		return nil
-	case len(p.rendered) == 0:
+	}
+	p.Guarded = before
+	if len(p.rendered) == 0 {
 		d := hold(EmptyRender, "nothing is rendered: deleting everything needs --allow-prune")
 		return &d
-	case dropped > 1 && dropped*2 > owned:
-		d := hold(MassDelete, "%d of %d objects would go: that needs --allow-prune", dropped, owned)
-		return &d
 	}
-	return nil
+	d := hold(MassDelete, "%d of %d objects would go: that needs --allow-prune", dropped, before)
+	return &d
+}
+
+// existing is how many owned objects are not yet to be made.
+func (p *planner) existing() int {
+	n := p.Owned.Len()
+	for id, c := range p.rendered {
+		if c.Kind == Create && p.Owned.Contains(id) {
+			n--
+		}
+	}
+	return n
 }
 
 // generatedSuffix is the content hash that kustomize's generators append: its

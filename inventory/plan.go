@@ -30,6 +30,8 @@ type Input struct {
 	Faults []Fault
 	// AllowPrune lifts the guards against an empty render and a mass deletion.
 	AllowPrune bool
+	// Guarded is what the plan before said of it.
+	Guarded int
 	// Ends says that the instance ends: what would be held for ever, since
 	// something else that stays needs it, is released instead.
 	Ends bool
@@ -45,6 +47,10 @@ type Plan struct {
 	// Prunes holds the decision for every object that is owned and not
 	// rendered, in the order to delete them.
 	Prunes [][]Decision
+	// Guarded is how many objects were owned when the guard against a mass deletion
+	// began to hold, and 0 when it does not. What has been applied since is no
+	// reason to let go of what it holds.
+	Guarded int
 	// Next is the inventory to record before anything is done: all that was
 	// owned, and all that is about to be touched.
 	Next Set
@@ -94,7 +100,7 @@ func New(in Input) (Plan, error) {
 		return Plan{}, err
 	}
 	prunes := p.prunes()
-	return Plan{Steps: applies, Prunes: prunes, Next: p.next()}, nil
+	return Plan{Steps: applies, Prunes: prunes, Guarded: p.Guarded, Next: p.next()}, nil
 }
 
 // planner holds the state of one call of New.

@@ -291,6 +291,34 @@ func TestPassesConverge(t *testing.T) {
 	})
 }
 
+// What the guard holds it holds in the next pass too, whatever has been applied.
+func TestGuardDoesNotLetGoByItself(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawInput(t)
+		in.AllowPrune, in.Ends = false, false
+		for range 3 {
+			plan, err := inventory.New(in)
+			if err != nil {
+				return
+			}
+			held := map[inventory.ID]bool{}
+			for _, d := range plan.Decisions() {
+				held[d.ID] = d.Reason == inventory.MassDelete || d.Reason == inventory.EmptyRender
+			}
+			in = carryOut(in, plan)
+			again, err := inventory.New(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range again.Decisions() {
+				if held[d.ID] && d.Action == inventory.Prune {
+					t.Fatalf("%s was held, and is pruned by the next pass", inventory.Format(d.ID))
+				}
+			}
+		}
+	})
+}
+
 // carryOut is a cluster in which everything succeeds.
 func carryOut(in inventory.Input, plan inventory.Plan) inventory.Input {
 	in.Changes = slices.Clone(in.Changes)
@@ -307,6 +335,6 @@ func carryOut(in inventory.Input, plan inventory.Plan) inventory.Input {
 		case inventory.Keep, inventory.Hold, inventory.Refuse:
 		}
 	}
-	in.Owned = plan.Next.Settle(outcomes)
+	in.Owned, in.Guarded = plan.Next.Settle(outcomes), plan.Guarded
 	return in
 }

@@ -52,3 +52,24 @@ func TestCommitIsWhatItsHashBeginsWith(t *testing.T) {
 		t.Error("a working tree is no commit that anybody could name")
 	}
 }
+
+// A new name for everything is held for as long as nobody says that it is meant:
+// the objects with the new names are no reason to let those with the old ones go.
+func TestMassDeletionIsHeldInLaterPassesToo(t *testing.T) {
+	was := map[string]string{"a": "1", "b": "1"}
+	is := map[string]string{"new-a": "1", "new-b": "1"}
+	both := map[string]string{"a": "1", "b": "1", "new-a": "1", "new-b": "1"}
+	for dies := range 6 {
+		w := &world{objects: map[string]string{}}
+		w.settle(t, was)
+		w.writes, w.dies = 0, dies
+		_, _ = w.process().Pass(t.Context(), source(is)) // it may die anywhere
+		w.writes, w.dies = 0, 0
+		w.settle(t, is)
+		w.settle(t, map[string]string{"new-a": "2", "new-b": "1"})
+		w.settle(t, is)
+		if diff := cmp.Diff(both, w.objects); diff != "" {
+			t.Errorf("died at write %d (-want +got):\n%s", dies, diff)
+		}
+	}
+}

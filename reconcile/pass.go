@@ -208,6 +208,7 @@ func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time
 	if obs.inForce() {
 		next.Documents = src.Fleet.Policies.Documents()
 		next.Objects = notes(plan.Objects)
+		next.Guarded = plan.Objects.Guarded
 	}
 	next.Clock = ClockNote{Problem: obs.ClockProblem, TimeZones: r.opts.TimeZones}
 	next.Problem = ""

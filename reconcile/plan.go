@@ -72,6 +72,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Reverted:   marks(obs),
 			Faults:     obs.Faults,
 			AllowPrune: obs.AllowPrune,
+			Guarded:    obs.State.Record.Guarded,
 		})
 		if err != nil {
 			return Plan{}, fmt.Errorf("objects: %w", err)

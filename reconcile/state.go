@@ -31,6 +31,9 @@ type Record struct {
 	Problem string `json:"problem,omitempty"`
 	// Clock says by which clock the last pass went.
 	Clock ClockNote `json:"clock,omitzero"`
+	// Guarded is how many objects were owned when the guard against a mass deletion
+	// began to hold; 0 when it does not.
+	Guarded int `json:"guarded,omitempty"`
 	// Objects are those that are not as Git says, and why.
 	Objects []ObjectNote `json:"objects,omitempty"`
 }

@@ -35,6 +35,7 @@ type world struct {
 	cluster   *cluster.Cluster
 	requests  *requests
 	owned     inventory.Set
+	guarded   int
 	allow     bool // prune whatever the guards say
 }
 
@@ -83,7 +84,7 @@ func (w *world) plan(t testing.TB, objects ...*unstructured.Unstructured) invent
 		t.Fatalf("orphans: %v", err)
 	}
 	plan, err := inventory.New(inventory.Input{
-		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow,
+		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow, Guarded: w.guarded,
 	})
 	if err != nil {
 		t.Fatalf("plan: %v", err)
@@ -96,7 +97,7 @@ func (w *world) pass(t testing.TB, objects ...*unstructured.Unstructured) (inven
 	t.Helper()
 	plan := w.plan(t, objects...)
 	outcomes := append(w.cluster.Apply(t.Context(), plan.Steps, nil), w.cluster.Prune(t.Context(), plan.Prunes, nil)...)
-	w.owned = plan.Next.Settle(outcomes)
+	w.owned, w.guarded = plan.Next.Settle(outcomes), plan.Guarded
 	return plan, outcomes
 }
 
