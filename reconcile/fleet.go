@@ -64,11 +64,29 @@ type Examination struct {
 	Problems []policy.Problem
 }
 
+// Reader reads fleets, one after another, and builds nothing again that is what
+// it was. The zero value is ready, and decrypts nothing. It is not for
+// concurrent use.
+type Reader struct {
+	// Builder renders, and holds what decrypts.
+	Builder render.Builder
+}
+
+// Read reads one fleet: see [Reader.Read].
+func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.Time) (*Fleet, error) {
+	return new(Reader).Read(ctx, tree, path, commit, now)
+}
+
+// Examine looks at one fleet: see [Reader.Examine].
+func Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Examination, error) {
+	return new(Reader).Examine(ctx, tree, path, now)
+}
+
 // Examine renders the kustomize root at path in tree and reads the policy kinds
 // in it, and refuses nothing that renders. The answer is a function of its
 // arguments; now matters only to findings such as a window that opens no more.
-func Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Examination, error) {
-	out, err := render.Build(ctx, tree, path)
+func (r *Reader) Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Examination, error) {
+	out, err := r.Builder.Build(ctx, tree, path)
 	if err != nil {
 		return Examination{}, err
 	}
@@ -80,10 +98,10 @@ func Examine(ctx context.Context, tree fs.FS, path string, now time.Time) (Exami
 	return Examination{Objects: out.Objects, Policies: out.Policies, Set: set, Problems: append(faults, problems...)}, nil
 }
 
-// Read is [Examine] for a fleet that is to be used: one with problems of level
+// Read is Examine for a fleet that is to be used: one with problems of level
 // error is refused whole, as an *InvalidError.
-func Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.Time) (*Fleet, error) {
-	seen, err := Examine(ctx, tree, path, now)
+func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commit, now time.Time) (*Fleet, error) {
+	seen, err := r.Examine(ctx, tree, path, now)
 	if err != nil {
 		return nil, err
 	}

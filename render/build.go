@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,8 +18,16 @@ import (
 )
 
 // build is one build, inside the fence.
-func build(ctx context.Context, tree fs.FS, root string) (Output, error) {
-	fsys := newFilesystem(ctx, tree)
+func build(ctx context.Context, j job) (built, error) {
+	fsys := newFilesystem(ctx, j)
+	out, err := run(fsys, j.root)
+	if err != nil {
+		return built{}, fsys.redacted(err)
+	}
+	return built{output: out, inputs: fsys.inputs}, nil
+}
+
+func run(fsys *filesystem, root string) (Output, error) {
 	g, err := explore(fsys, root)
 	if err != nil {
 		return Output{}, err

@@ -29,35 +29,47 @@ func newFence(timeout time.Duration) *fence {
 	return &fence{turn: make(chan struct{}, 1), timeout: timeout}
 }
 
+// job is what to build.
+type job struct {
+	tree      fs.FS
+	root      string
+	decryptor Decryptor // nil reads encrypted files as they are
+}
+
+// built is a build, and what it has read.
 type built struct {
 	output Output
-	err    error
+	inputs inputs
 }
 
 // build runs one build. Kustomize cannot be interrupted: a build that is given
 // up keeps its turn until it notices, at its next read, that ctx is done.
-func (f *fence) build(ctx context.Context, tree fs.FS, root string) (Output, error) {
+func (f *fence) build(ctx context.Context, j job) (built, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	select {
 	case f.turn <- struct{}{}:
 	case <-ctx.Done():
-		return Output{}, f.gaveUp(ctx, root, "waiting for another build")
+		return built{}, f.gaveUp(ctx, j.root, "waiting for another build")
 	}
-	done := make(chan built, 1)
+	type result struct {
+		built
+		err error
+	}
+	done := make(chan result, 1)
 	go func() {
 		defer func() { <-f.turn }()
-		out, err := contain(func() (Output, error) { return build(ctx, tree, root) })
-		done <- built{out, err}
+		b, err := contain(func() (built, error) { return build(ctx, j) })
+		done <- result{b, err}
 	}()
 	select {
 	case b := <-done:
 		if b.err != nil && ctx.Err() != nil {
-			return Output{}, f.gaveUp(ctx, root, "building")
+			return built{}, f.gaveUp(ctx, j.root, "building")
 		}
-		return b.output, b.err
+		return b.built, b.err
 	case <-ctx.Done():
-		return Output{}, f.gaveUp(ctx, root, "building")
+		return built{}, f.gaveUp(ctx, j.root, "building")
 	}
 }
 
@@ -70,10 +82,10 @@ func (f *fence) gaveUp(ctx context.Context, root, while string) error {
 
 // contain puts errors on one line and turns a panic of kustomize into an error.
 // The value of the panic may quote an object, so only its kind is told.
-func contain(build func() (Output, error)) (out Output, err error) {
+func contain(build func() (built, error)) (out built, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			out, err = Output{}, fmt.Errorf("kustomize panicked (%T): this tree hits a bug in kustomize", p)
+			out, err = built{}, fmt.Errorf("kustomize panicked (%T): this tree hits a bug in kustomize", p)
 		}
 	}()
 	out, err = build()

@@ -30,20 +30,20 @@ func TestBuildThatTakesTooLongIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFence(time.Minute)
 		stuck := stuckFS{smallTree, make(chan struct{})}
-		_, err := f.build(t.Context(), stuck, ".")
+		_, err := f.build(t.Context(), job{tree: stuck, root: "."})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "gave up after 1m0s of building") {
 			t.Errorf("err = %v", err)
 		}
 
 		// The stuck build keeps its turn; the next one says what it waits for.
-		_, err = f.build(t.Context(), smallTree, ".")
+		_, err = f.build(t.Context(), job{tree: smallTree, root: "."})
 		if err == nil || !strings.Contains(err.Error(), "waiting for another build") {
 			t.Errorf("err = %v", err)
 		}
 
 		close(stuck.release)
 		synctest.Wait()
-		if _, err = f.build(t.Context(), smallTree, "."); err != nil {
+		if _, err = f.build(t.Context(), job{tree: smallTree, root: "."}); err != nil {
 			t.Errorf("after the stuck build has ended: %v", err)
 		}
 	})
@@ -57,7 +57,7 @@ func TestContextEndsTheWaitAndTheBuild(t *testing.T) {
 		for range 2 { // the first is building, the second waits
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(time.Second, cancel)
-			if _, err := f.build(ctx, stuck, "."); !errors.Is(err, context.Canceled) {
+			if _, err := f.build(ctx, job{tree: stuck, root: "."}); !errors.Is(err, context.Canceled) {
 				t.Errorf("err = %v, want canceled", err)
 			}
 		}
@@ -71,11 +71,11 @@ func (panicFS) Open(string) (fs.File, error) { panic("secret: hunter2") }
 
 func TestPanicIsAnErrorAndFreesTheTurn(t *testing.T) {
 	f := newFence(time.Minute)
-	_, err := f.build(t.Context(), panicFS{smallTree}, ".")
+	_, err := f.build(t.Context(), job{tree: panicFS{smallTree}, root: "."})
 	if err == nil || !strings.Contains(err.Error(), "panicked") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("err = %v", err)
 	}
-	if _, err := f.build(t.Context(), smallTree, "."); err != nil {
+	if _, err := f.build(t.Context(), job{tree: smallTree, root: "."}); err != nil {
 		t.Errorf("the next build: %v", err)
 	}
 }

@@ -30,9 +30,12 @@ var (
 // filesystem shows a tree to kustomize. Reads are remembered, so that a build
 // sees one state of each file, and fail once the build is given up.
 type filesystem struct {
-	tree  fs.FS
-	alive func() error       // the error of the build's context
-	read  map[string]content // by path in the tree
+	tree      fs.FS
+	decryptor Decryptor
+	alive     func() error       // the error of the build's context
+	read      map[string]content // by path in the tree
+	inputs    inputs
+	encrypted []string // values that were, and that no error may show
 }
 
 type content struct {
@@ -40,8 +43,8 @@ type content struct {
 	err  error
 }
 
-func newFilesystem(ctx context.Context, tree fs.FS) *filesystem {
-	return &filesystem{tree: tree, alive: ctx.Err, read: map[string]content{}}
+func newFilesystem(ctx context.Context, j job) *filesystem {
+	return &filesystem{tree: j.tree, decryptor: j.decryptor, alive: ctx.Err, read: map[string]content{}, inputs: inputs{}}
 }
 
 // overlay makes a file of the tree appear with other content.
@@ -57,9 +60,25 @@ func (f *filesystem) load(name string) ([]byte, error) {
 	c, ok := f.read[name]
 	if !ok {
 		c.data, c.err = readFile(f.tree, name)
+		f.inputs[question{contentOf, name}] = digest(c.data, c.err)
+		if c.err == nil {
+			c.data, c.err = f.decrypt(name, c.data)
+		}
 		f.read[name] = c
 	}
 	return c.data, c.err
+}
+
+func (f *filesystem) decrypt(name string, data []byte) ([]byte, error) {
+	if f.decryptor == nil {
+		return data, nil
+	}
+	plain, values, err := f.decryptor.Decrypt(name, data)
+	if err != nil {
+		return nil, &DecryptError{err}
+	}
+	f.encrypted = append(f.encrypted, values...)
+	return plain, nil
 }
 
 func readFile(tree fs.FS, name string) ([]byte, error) {
@@ -89,10 +108,20 @@ func (f *filesystem) stat(name string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	info, err := fs.Stat(f.tree, name)
+	f.inputs[question{kindOf, name}] = kind(info, err)
 	if err != nil {
 		return nil, reason(err)
 	}
 	return info, nil
+}
+
+func (f *filesystem) readDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(f.tree, name)
+	f.inputs[question{entriesOf, name}] = listing(entries, err)
+	if err != nil {
+		return nil, reason(err)
+	}
+	return entries, nil
 }
 
 // reason strips the operation and the path from a file error: the caller says

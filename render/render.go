@@ -52,13 +52,10 @@ type Output struct {
 // Build renders the directory at path, which is slash separated and relative
 // to the root of tree ("." is the root). An error is one line that starts with
 // the file or object it is about. Builds wait for each other; ctx ends the
-// wait and the build.
+// wait and the build. Encrypted files are read as they are: a [Builder] reads
+// them in plain text.
 func Build(ctx context.Context, tree fs.FS, path string) (Output, error) {
-	root, err := cleanPath(path)
-	if err != nil {
-		return Output{}, err
-	}
-	return kustomize.build(ctx, tree, root)
+	return new(Builder).Build(ctx, tree, path)
 }
 
 func cleanPath(name string) (string, error) {

@@ -5,7 +5,6 @@ package render
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 
@@ -16,9 +15,9 @@ import (
 // listManifests gives a directory without a kustomization file one that names
 // its manifests, those that `kubectl apply -f` would take.
 func (g *graph) listManifests(dir string) error {
-	entries, err := fs.ReadDir(g.fsys.tree, dir)
+	entries, err := g.fsys.readDir(dir)
 	if err != nil {
-		return fmt.Errorf("%s: %w", dir, reason(err))
+		return fmt.Errorf("%s: %w", dir, err)
 	}
 	var manifests []string
 	for _, e := range entries {

@@ -22,18 +22,25 @@ func (g *graph) keepLiterals(literals []string) error {
 	return nil
 }
 
-// keepSecret remembers text that no error may show, its lines and their values.
+// keepSecret remembers text that no error may show.
 func (g *graph) keepSecret(text string) {
+	g.secrets = append(g.secrets, lines(text)...)
+}
+
+// lines are what to look for of a text: its lines and their values.
+func lines(text string) []string {
 	const shortest = 3 // anything shorter would be found in every sentence
+	var out []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		_, value, _ := strings.Cut(line, "=")
 		for _, s := range []string{line, value} {
 			if len(s) >= shortest {
-				g.secrets = append(g.secrets, s)
+				out = append(out, s)
 			}
 		}
 	}
+	return out
 }
 
 // keepSecretObject remembers the values of a Secret written as a manifest.
@@ -48,9 +55,32 @@ func (g *graph) keepSecretObject(n *yaml.Node) {
 }
 
 // redact hides secrets that found their way into text.
-func (g *graph) redact(text string) string {
-	for _, s := range g.secrets {
+func (g *graph) redact(text string) string { return redact(text, g.secrets) }
+
+func redact(text string, secrets []string) string {
+	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "***")
 	}
 	return text
 }
+
+// redacted hides values that are encrypted in the tree, whoever quotes them.
+func (f *filesystem) redacted(err error) error {
+	var secrets []string
+	for _, v := range f.encrypted {
+		secrets = append(secrets, lines(v)...)
+	}
+	if text := redact(err.Error(), secrets); text != err.Error() {
+		return redactedError{text, err}
+	}
+	return err
+}
+
+// redactedError is an error that shows less than its cause.
+type redactedError struct {
+	text  string
+	cause error
+}
+
+func (e redactedError) Error() string { return e.text }
+func (e redactedError) Unwrap() error { return e.cause }
