@@ -21,6 +21,7 @@ import (
 var mayImport = map[string][]string{
 	"inventory":                  {},
 	"render":                     {},
+	"render/sops":                {},
 	"reconcile/window":           {},
 	"reconcile/policy":           {"reconcile/window"},
 	"reconcile/health":           {"inventory"},
@@ -36,7 +37,7 @@ var mayImport = map[string][]string{
 	"reconcile/snapshot":         {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/why":              {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/agent/webhook":    {},
-	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature"},
+	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature", "render/sops"},
 	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
 	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
 	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
@@ -49,7 +50,7 @@ var mayImport = map[string][]string{
 // pure packages answer from their arguments alone.
 var pure = []string{
 	"cmd/lamplighter/show", "inventory", "reconcile/check", "reconcile/health", "reconcile/policy",
-	"reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature",
+	"reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature", "render/sops",
 }
 
 // effects are what a pure package may not import itself.
@@ -63,7 +64,9 @@ var heavy = []struct {
 }{
 	{"sigs.k8s.io/kustomize/", []string{"render"}},
 	{"github.com/go-git/", []string{"internal/testkit", "render/gitsource"}},
-	{"github.com/ProtonMail/go-crypto/", []string{"render/gitsource/signature"}},
+	{"github.com/ProtonMail/go-crypto/", []string{"render/gitsource/signature", "render/sops"}}, // one verifies, one decrypts
+	{"github.com/getsops/", []string{"render/sops"}},
+	{"filippo.io/age", []string{"render/sops"}},
 	{"github.com/hiddeco/sshsig", []string{"render/gitsource/signature"}},
 	{"github.com/robfig/cron/", []string{"reconcile/window"}},
 	{"github.com/emersion/go-ical", []string{"cmd/lamplighter/show", "reconcile/window"}}, // one writes, one reads
