@@ -14,11 +14,11 @@ import (
 // sealed is how SOPS writes a value that it has encrypted.
 const sealed = "ENC[AES256_GCM,data:"
 
-// encryptionDefects find what SOPS has encrypted. Nobody decrypts it on the way
-// to the cluster, where pods would get it as it is.
+// encryptionDefects find what SOPS has encrypted and nobody has decrypted on the
+// way here: pods would get it as it is.
 func encryptionDefects(obj *unstructured.Unstructured) []Defect {
 	if _, ok := obj.Object["sops"].(map[string]any); ok {
-		return []Defect{{"sops", "is encrypted by SOPS, and nothing decrypts it: keep the value out of the repository"}}
+		return []Defect{{"sops", "is encrypted by SOPS: give the key that opens it with --decryption-keys"}}
 	}
 	var out []Defect
 	for _, at := range []string{"data", "stringData"} {
@@ -30,7 +30,7 @@ func encryptionDefects(obj *unstructured.Unstructured) []Defect {
 				decoded = nil
 			}
 			if bytes.Contains([]byte(text), []byte(sealed)) || bytes.Contains(decoded, []byte(sealed)) {
-				out = append(out, Defect{at + "." + key, "holds what SOPS has encrypted, and nothing decrypts it"})
+				out = append(out, Defect{at + "." + key, "holds what SOPS has encrypted: give the key that opens it with --decryption-keys"})
 			}
 		}
 	}

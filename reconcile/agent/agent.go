@@ -42,6 +42,9 @@ type Config struct {
 	VerifyKeysFile string
 	// Verify is the object that must be signed. Empty means the commit.
 	Verify Verify
+	// DecryptionKeys is a file or folder with the age and OpenPGP keys that open
+	// what SOPS has encrypted. It is read for each new commit. Empty opens nothing.
+	DecryptionKeys string
 	// ForwardOnly refuses a commit that was not made on top of the one in force.
 	ForwardOnly bool
 	// Interval is how often the remote is asked for a new commit. Zero means
@@ -160,6 +163,11 @@ func New(cfg Config) (*Agent, error) {
 	a.pushes = newPushes(NewStore(clientset, a.instance()), cfg.Now, cfg.Log)
 	if cfg.VerifyKeysFile != "" {
 		if _, err := a.trust().keys(); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.DecryptionKeys != "" {
+		if _, err := DecryptionKeys(cfg.DecryptionKeys); err != nil {
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	updates := make(chan update, 1)
 	states := NewStore(a.clientset, a.instance())
 	poller := &poller{
-		source: a.source, trust: a.trust(), path: a.cfg.Path, interval: a.cfg.Interval,
+		source: a.source, trust: a.trust(), decryptionKeys: a.cfg.DecryptionKeys, path: a.cfg.Path, interval: a.cfg.Interval,
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
 	}
 	if a.cfg.ForwardOnly {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lamplighter.dev/reconcile"
+	"lamplighter.dev/render"
 	"lamplighter.dev/render/gitsource"
 )
 
@@ -28,9 +29,12 @@ type source interface {
 // poller asks the remote for the newest commit, renders it, and hands it on.
 // A commit that cannot be read leaves the last good one in force.
 type poller struct {
-	source   source
-	trust    trust
-	forward  forward
+	source  source
+	trust   trust
+	forward forward
+	// decryptionKeys is where the keys are that open encrypted files, if any.
+	decryptionKeys string
+
 	path     string
 	interval time.Duration
 	now      func() time.Time
@@ -38,6 +42,7 @@ type poller struct {
 	metrics  *Metrics
 	look     <-chan struct{} // somebody has pushed: ask before the interval is over
 
+	reader   reconcile.Reader
 	seen     string // hash of the commit read last, good or bad
 	refused  error  // why that commit is not in force, nil when it is
 	failures int    // times in a row that the remote failed
@@ -136,7 +141,12 @@ func (p *poller) read(ctx context.Context, c gitsource.Commit) {
 		}
 		return
 	}
-	fleet, err := reconcile.Read(ctx, c.Tree, p.path, reconcile.Commit{
+	if err := p.readKeys(); err != nil {
+		p.refuse(c, err)
+		p.seen = "" // the file may be mended at the next poll
+		return
+	}
+	fleet, err := p.reader.Read(ctx, c.Tree, p.path, reconcile.Commit{
 		Hash: c.Hash, Branch: c.Branch, Author: c.Author, Subject: c.Subject, When: c.When,
 	}, p.now())
 	if ctx.Err() != nil {
@@ -146,6 +156,9 @@ func (p *poller) read(ctx context.Context, c gitsource.Commit) {
 		p.refuse(c, err)
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.seen = "" // on a busy machine; read again at the next poll
+		}
+		if _, ok := errors.AsType[*render.DecryptError](err); ok {
+			p.seen = "" // the key may be there at the next poll
 		}
 		return
 	}

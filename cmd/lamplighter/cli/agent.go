@@ -32,6 +32,7 @@ type agentFlags struct {
 	submodules     bool
 	forwardOnly    bool
 	verifyKeys     string
+	decryptionKeys string
 	verify         string
 	fetchTimeout   time.Duration
 	interval       time.Duration
@@ -101,6 +102,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.forwardOnly, "ff-only", false, "refuse a commit that was not made on top of the one in force, as after a forced push")
 	flags.StringVar(&f.verifyKeys, "verify-keys", "", "file with the keys that may sign, OpenPGP public keys or lines of allowed_signers; read for each new commit; empty trusts every commit")
 	flags.StringVar(&f.verify, "verify", string(agent.VerifyCommit), "what must be signed with one of them: commit, or tag for the annotated tag that --ref leads to")
+	flags.StringVar(&f.decryptionKeys, "decryption-keys", "", decryptionKeysUsage+"; read for each new commit")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
 	flags.StringVar(&f.webhook, "webhook", "", "address at which Git hosts say on /webhook that somebody has pushed, such as :9292; empty serves none")
 	flags.StringVar(&f.webhookToken, "webhook-token-file", "", "file with the secret that webhooks are signed with; read for each request")
@@ -144,6 +146,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		},
 		Path:           f.path,
 		VerifyKeysFile: f.verifyKeys,
+		DecryptionKeys: f.decryptionKeys,
 		ForwardOnly:    f.forwardOnly,
 		Verify:         agent.Verify(f.verify),
 		Interval:       f.interval,

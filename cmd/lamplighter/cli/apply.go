@@ -22,7 +22,7 @@ import (
 )
 
 type applyFlags struct {
-	path           string
+	treeFlags
 	yes            bool
 	forceConflicts bool
 	allowPrune     bool
@@ -44,14 +44,14 @@ if something failed or was refused.`,
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
+			fleet, err := f.readFleet(cmd.Context(), g, dirArg(args))
 			if err != nil {
 				return err
 			}
 			return f.apply(cmd.Context(), g, fleet)
 		},
 	}
-	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")

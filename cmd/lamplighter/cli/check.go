@@ -11,12 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"lamplighter.dev/cmd/lamplighter/show"
-	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/check"
 )
 
 func newCheckCommand(g *globals) *cobra.Command {
-	var root string
+	var f treeFlags
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "Check a working tree: what is wrong, and what is known to go wrong later",
@@ -31,7 +30,7 @@ tree cannot be read.`,
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := checkTree(cmd.Context(), dirArg(args), root)
+			report, err := f.check(cmd.Context(), dirArg(args))
 			if err != nil {
 				return err
 			}
@@ -45,13 +44,17 @@ tree cannot be read.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&root, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	return cmd
 }
 
-// checkTree checks the kustomize root in dir. An error is about reading it; that
-// it does not render is a finding.
-func checkTree(ctx context.Context, dir, root string) (_ check.Report, err error) {
+// check checks the kustomize root in dir. An error is about reading it; that it
+// does not render is a finding.
+func (f *treeFlags) check(ctx context.Context, dir string) (_ check.Report, err error) {
+	reader, err := f.reader()
+	if err != nil {
+		return check.Report{}, err
+	}
 	tree, closeTree, err := openTree(dir)
 	if err != nil {
 		return check.Report{}, err
@@ -61,11 +64,11 @@ func checkTree(ctx context.Context, dir, root string) (_ check.Report, err error
 			err = closeErr
 		}
 	}()
-	seen, err := reconcile.Examine(ctx, tree, root, now())
+	seen, err := reader.Examine(ctx, tree, f.path, now())
 	switch {
 	case err == nil:
 		return check.Run(check.Fleet{Objects: seen.Objects, Policies: seen.Policies, Set: seen.Set, Problems: seen.Problems}), nil
-	case ctx.Err() != nil, errors.Is(err, fs.ErrPermission), !isThere(tree, root):
+	case ctx.Err() != nil, errors.Is(err, fs.ErrPermission), !isThere(tree, f.path):
 		return check.Report{}, err
 	default:
 		return check.Unreadable(err), nil

@@ -17,7 +17,7 @@ import (
 
 func newDiffCommand(g *globals) *cobra.Command {
 	var (
-		path       string
+		f          treeFlags
 		allowPrune bool
 		partial    bool
 	)
@@ -32,7 +32,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fleet, err := readFleet(cmd.Context(), g, dirArg(args), path)
+			fleet, err := f.readFleet(cmd.Context(), g, dirArg(args))
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 			return exitCode(exitSignal)
 		},
 	}
-	cmd.Flags().StringVar(&path, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	cmd.Flags().BoolVar(&allowPrune, "allow-prune", false, "show the diff as if more than half of the objects might be removed")
 	cmd.Flags().BoolVar(&partial, "partial", false, "show the diff as if the rest were applied when some objects cannot be")
 	return cmd

@@ -101,6 +101,7 @@ func TestInstalledReceiverIsReached(t *testing.T) {
 	}
 	mounted(t, pod.Spec, "webhook", "--webhook-token-file=%s/token")
 	mounted(t, pod.Spec, "keys", "--verify-keys=%s/keys")
+	mounted(t, pod.Spec, "decryption-keys", "--decryption-keys=%s")
 	mounted(t, pod.Spec, "git-auth", "--git-auth=%s")
 	mounted(t, pod.Spec, "git-cache", "--cache=%s")
 

@@ -16,7 +16,7 @@ import (
 
 // planFlags are the flags of plan alone.
 type planFlags struct {
-	path       string
+	treeFlags
 	at         string
 	nodes      bool
 	exitCode   bool
@@ -50,7 +50,7 @@ Exit code 0, or with --exit-code 1 if there is something to do.`,
 					return err
 				}
 			}
-			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
+			fleet, err := f.readFleet(cmd.Context(), g, dirArg(args))
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ Exit code 0, or with --exit-code 1 if there is something to do.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	cmd.Flags().StringVar(&f.at, "at", "", "plan as if it were this instant (default: now)")
 	cmd.Flags().BoolVar(&f.nodes, "nodes", false, "list every visit instead of the first and last node of a window")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 if there is something to do")

@@ -17,6 +17,7 @@ import (
 	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/render"
 )
 
@@ -32,9 +33,40 @@ func openTree(dir string) (fs.FS, func() error, error) {
 	return root.FS(), root.Close, nil
 }
 
-// readFleet renders and reads the kustomize root at path in dir, and prints
-// its warnings.
-func readFleet(ctx context.Context, g *globals, dir, path string) (_ *reconcile.Fleet, err error) {
+// treeFlags say what to render of a working tree, and with which keys.
+type treeFlags struct {
+	path           string
+	decryptionKeys string
+}
+
+const decryptionKeysUsage = "file with the age identities or OpenPGP secret keys that open what SOPS has encrypted, or folder with such files, *.agekey and *.asc"
+
+func (f *treeFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	cmd.Flags().StringVar(&f.decryptionKeys, "decryption-keys", "", decryptionKeysUsage)
+}
+
+// reader reads fleets with the keys that the flags name.
+func (f *treeFlags) reader() (*reconcile.Reader, error) {
+	r := new(reconcile.Reader)
+	if f.decryptionKeys == "" {
+		return r, nil
+	}
+	keys, err := agent.DecryptionKeys(f.decryptionKeys)
+	if err != nil {
+		return nil, err
+	}
+	r.Builder.Decryptor = keys
+	return r, nil
+}
+
+// readFleet renders and reads the kustomize root in dir, and prints its
+// warnings.
+func (f *treeFlags) readFleet(ctx context.Context, g *globals, dir string) (_ *reconcile.Fleet, err error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
 	tree, closeTree, err := openTree(dir)
 	if err != nil {
 		return nil, err
@@ -44,7 +76,7 @@ func readFleet(ctx context.Context, g *globals, dir, path string) (_ *reconcile.
 			err = closeErr
 		}
 	}()
-	fleet, err := reconcile.Read(ctx, tree, path, reconcile.Commit{}, now())
+	fleet, err := reader.Read(ctx, tree, f.path, reconcile.Commit{}, now())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +88,7 @@ func readFleet(ctx context.Context, g *globals, dir, path string) (_ *reconcile.
 
 func newRenderCommand(g *globals) *cobra.Command {
 	var (
-		path     string
+		f        treeFlags
 		policies bool
 	)
 	cmd := &cobra.Command{
@@ -64,25 +96,30 @@ func newRenderCommand(g *globals) *cobra.Command {
 		Short: "Print the objects a working tree renders to, in apply order",
 		Long: `Print the objects a working tree renders to, in the order in which an empty
 cluster would receive them. Only files inside the working tree are read, and no
-cluster is asked. Text is YAML, ready for kubectl.`,
+cluster is asked. Text is YAML, ready for kubectl: the values of Secrets are in
+it, in plain text if --decryption-keys opens them.`,
 		Example: `  lamplighter render . --path clusters/prod
   lamplighter render . --path clusters/prod --policies`,
 		Args:              maxOneDir,
 		ValidArgsFunction: completeDir,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			objects, err := renderObjects(cmd.Context(), dirArg(args), path, policies)
+			objects, err := f.renderObjects(cmd.Context(), dirArg(args), policies)
 			if err != nil {
 				return err
 			}
 			return printObjects(g.streams.Out, g.output, objects)
 		},
 	}
-	cmd.Flags().StringVar(&path, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	cmd.Flags().BoolVar(&policies, "policies", false, "print the policy kinds instead of the objects")
 	return cmd
 }
 
-func renderObjects(ctx context.Context, dir, path string, policies bool) (_ []*unstructured.Unstructured, err error) {
+func (f *treeFlags) renderObjects(ctx context.Context, dir string, policies bool) (_ []*unstructured.Unstructured, err error) {
+	reader, err := f.reader()
+	if err != nil {
+		return nil, err
+	}
 	tree, closeTree, err := openTree(dir)
 	if err != nil {
 		return nil, err
@@ -92,7 +129,7 @@ func renderObjects(ctx context.Context, dir, path string, policies bool) (_ []*u
 			err = closeErr
 		}
 	}()
-	out, err := render.Build(ctx, tree, path)
+	out, err := reader.Builder.Build(ctx, tree, f.path)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // windowsFlags are what people ask of windows.
 type windowsFlags struct {
-	path   string
+	treeFlags
 	from   string
 	at     []string
 	length time.Duration
@@ -43,14 +43,14 @@ a calendar (RFC 5545) to import or to subscribe to.`,
 			if err != nil {
 				return err
 			}
-			fleet, err := readFleet(cmd.Context(), g, dirArg(args), f.path)
+			fleet, err := f.readFleet(cmd.Context(), g, dirArg(args))
 			if err != nil {
 				return err
 			}
 			return f.answer(g, fleet.Policies, q)
 		},
 	}
-	cmd.Flags().StringVar(&f.path, "path", ".", "kustomize root inside the working tree")
+	f.register(cmd)
 	cmd.Flags().StringVar(&f.from, "from", "", "show openings from this instant on (default: now)")
 	cmd.Flags().DurationVar(&f.length, "for", 336*time.Hour, "how far to look ahead")
 	cmd.Flags().StringArrayVar(&f.at, "at", nil, "say whether the windows are open at this instant, why, and until when (repeatable)")
