@@ -38,8 +38,17 @@ func TestDocumentedCommandsRun(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 
+	// And age.agekey is a key, though nothing here is encrypted.
+	key, err := os.ReadFile(filepath.Join(repository, "render", "sops", "testdata", "keys", "age.agekey"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "age.agekey"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
 	ran := 0
-	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/concepts/rollout.md", "docs/guides/pull-requests.md", "docs/checks.md", "docs/reference/cli.md"} {
+	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/concepts/rollout.md", "docs/guides/pull-requests.md", "docs/guides/secrets.md", "docs/checks.md", "docs/reference/cli.md"} {
 		for _, line := range shellLines(t, page) {
 			if !strings.HasPrefix(line, "lamplighter ") || placeholder.MatchString(line) || strings.HasPrefix(line, "lamplighter agent") {
 				continue
