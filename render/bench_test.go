@@ -68,3 +68,17 @@ func BenchmarkBuild(b *testing.B) {
 		})
 	}
 }
+
+// A commit that changes nothing of what is built costs what looking at it costs.
+func BenchmarkBuildOfWhatIsTheSame(b *testing.B) {
+	tree := fleet(20, 22)
+	var builder render.Builder
+	if _, err := builder.Build(b.Context(), tree, "clusters/prod"); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := builder.Build(b.Context(), tree, "clusters/prod"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
