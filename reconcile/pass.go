@@ -43,6 +43,9 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 		return Report{}, fmt.Errorf("observe: %w", err)
 	}
 	obs.Supposed = false
+	if err := r.lead(&obs); err != nil {
+		return Report{Observation: obs}, err
+	}
 	plan, now, err := r.decide(ctx, &obs)
 	if err != nil {
 		return Report{Observation: obs}, fmt.Errorf("plan: %w", err)
@@ -197,7 +200,16 @@ func (r *Reconciler) record(ctx context.Context, obs Observation, plan Plan, src
 		Ledger:    plan.Rollout.Ledger,
 		Record:    r.nextRecord(obs, plan, src, now),
 	}
-	return intent, r.save(ctx, intent)
+	if r.term.Number == 0 {
+		if idle, err := isIdle(obs.State, intent, plan); idle || err != nil {
+			return obs.State, err
+		}
+	}
+	err := r.save(ctx, intent)
+	if err == nil {
+		r.term = intent.Ledger.Term
+	}
+	return intent, err
 }
 
 func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time.Time) Record {

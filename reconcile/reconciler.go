@@ -61,6 +61,8 @@ type Source struct {
 // Options are what a Reconciler works with.
 type Options struct {
 	Instance inventory.Instance
+	// Identity names this process in the record while it leads.
+	Identity string
 	Cluster  Cluster
 	Store    Store
 	// Asker answers the questions of plans. Without one a pass evicts nothing
@@ -90,10 +92,11 @@ type Options struct {
 	TimeZones string
 }
 
-// Reconciler runs the passes of one instance, one after another.
+// Reconciler runs the passes of one instance, one after another, for one term.
 type Reconciler struct {
 	opts    Options
-	state   *State // as stored; nil when it has to be loaded
+	state   *State       // as stored; nil when it has to be loaded
+	term    rollout.Term // in which it leads; the zero Term before its first write
 	backoff backoff
 	fights  fights
 	jobs    map[string]bool // of gates, that may still run

@@ -228,7 +228,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // lead takes part in the election until ctx is done or following fails.
 func (a *Agent) lead(ctx context.Context) error {
-	lease := Lease{Client: a.clientset, Instance: a.instance(), Identity: a.cfg.Identity}
+	lease := a.lease()
 	lease.OnHolder = func(identity string) {
 		if identity != lease.identity() {
 			a.log.Info("waiting for the lease", "lease", lease.String(), "holder", identity)
@@ -242,9 +242,13 @@ func (a *Agent) lead(ctx context.Context) error {
 			defer a.setPhase(standby)
 			return a.follow(ctx)
 		})
-		if err != nil {
+		if err != nil && !a.standsBack(ctx, err) {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *Agent) lease() Lease {
+	return Lease{Client: a.clientset, Instance: a.instance(), Identity: a.cfg.Identity}
 }

@@ -46,6 +46,11 @@ func (l Lease) identity() string {
 	if l.Identity != "" {
 		return l.Identity
 	}
+	return ThisProcess()
+}
+
+// ThisProcess is the host name and the process ID.
+func ThisProcess() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown-host"

@@ -55,8 +55,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states, asker))
-		return nil
+		return a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states, asker))
 	})
 	return group.Wait()
 }
@@ -82,6 +81,7 @@ func (a *Agent) clusterOptions() cluster.Options {
 func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker reconcile.Asker) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.Options{
 		Instance:     a.instance(),
+		Identity:     a.lease().identity(),
 		Cluster:      c,
 		Store:        states,
 		Asker:        asker,
@@ -111,23 +111,30 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// loop runs a pass whenever there is a reason to. The first one waits for the
-// first word from Git, good or bad.
-func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) {
+// loop runs a pass whenever there is a reason to, until ctx is done or another
+// process leads. The first one waits for the first word from Git, good or bad.
+func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) error {
 	var src reconcile.Source
 	select {
 	case <-ctx.Done():
-		return
+		return nil
 	case u := <-t.updates:
 		src = a.accept(u)
 	}
 	retry := time.Duration(0)
 	for ctx.Err() == nil {
-		next, err := a.pass(ctx, r, src)
-		if ctx.Err() != nil {
-			return
+		select {
+		case <-t.foreign:
+			r.Forget()
+		default:
 		}
-		if errors.Is(err, store.ErrStale) {
+		next, err := a.pass(ctx, r, src)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, reconcile.ErrDeposed):
+			return err
+		case errors.Is(err, store.ErrStale):
 			continue // somebody wrote in between: look again, decide again
 		}
 		wait, quiet := a.until(next), t
@@ -137,6 +144,22 @@ func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) {
 		}
 		src = a.await(ctx, quiet, wait, r, src)
 	}
+	return nil
+}
+
+// standsBack leaves the lead for a while to the process that has taken it, whatever
+// this one believes of the Lease. It answers false when that is not what ended the
+// loop.
+func (a *Agent) standsBack(ctx context.Context, err error) bool {
+	if !errors.Is(err, reconcile.ErrDeposed) {
+		return false
+	}
+	a.log.Warn("stopped leading", "err", err)
+	select {
+	case <-ctx.Done():
+	case <-time.After(leaseDuration):
+	}
+	return true
 }
 
 // await blocks until there is a reason for a pass and answers with the newest

@@ -18,7 +18,7 @@ func (t *tour) adopt() {
 		if s.set == nil || t.outdated[place[s.set]] == 0 {
 			continue
 		}
-		step := Step{DaemonSet: s.set.key, To: s.set.Revision, Evicted: t.now}
+		step := Step{DaemonSet: s.set.key, To: s.set.Revision, Evicted: t.now, Term: t.term.Number}
 		switch s.verdict.State {
 		case health.Settling, health.Failed:
 			step.Evicted, step.Replaced = s.verdict.Pod.Created, s.verdict.Pod.Created

@@ -116,7 +116,7 @@ func (t *tour) evict(s *stop) {
 	s.visit.Commit = t.commit
 	next := Step{
 		DaemonSet: d.key, From: pod.Hash, To: d.Revision,
-		Pod: pod.UID, GraceSeconds: int(pod.GracePeriod / time.Second), Evicted: t.now,
+		Pod: pod.UID, GraceSeconds: int(pod.GracePeriod / time.Second), Evicted: t.now, Term: t.term.Number,
 	}
 	switch step := s.visit.step(d.key); {
 	case step == nil:
@@ -126,10 +126,10 @@ func (t *tour) evict(s *stop) {
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
 		next.Retried = step.Retried || step.Pod != next.Pod
 		*step = next
-	case !step.doubtful(t.sure):
-		step.Evicted = t.now
+	case !t.doubtful(step):
+		step.Evicted, step.Term = t.now, t.term.Number
 	}
-	t.alarm.at(s.visit.step(d.key).Evicted.Add(doubt)) // in case nothing comes of it
+	t.alarm.at(t.certain(s.visit.step(d.key))) // in case nothing comes of it
 }
 
 // decide writes what a stop is held for, or that its pod is evicted.

@@ -19,6 +19,7 @@ type fleet struct {
 	sure     time.Time // by which doubts end: now, or zero when the clock is not to be trusted
 	commit   string
 	instance string
+	term     Term
 	doubt    string // why the clock is not to be trusted
 	nodes    []*health.Node
 	sets     []*daemonSet
@@ -62,6 +63,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		now:      now,
 		commit:   obs.Commit,
 		instance: obs.Instance,
+		term:     obs.Ledger.Term,
 		doubt:    obs.ClockProblem,
 		nodes:    make([]*health.Node, len(obs.Nodes)),
 		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
@@ -71,6 +73,9 @@ func newFleet(obs Observed, now time.Time) *fleet {
 	}
 	if f.doubt == "" {
 		f.sure = now
+		if f.term.Since.IsZero() || f.term.Since.After(now) {
+			f.term.Since = now
+		}
 	}
 	for i := range obs.Nodes {
 		f.nodes[i] = &obs.Nodes[i]

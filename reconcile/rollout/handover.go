@@ -86,8 +86,8 @@ func (f *fleet) downSince(s Step, node string, a *alarm) bool {
 	}
 	var limits health.Limits
 	for _, p := range f.podsOf(i, set, nil) {
-		if p.UID == s.Pod && s.doubtful(f.sure) {
-			a.at(s.Evicted.Add(doubt))
+		if f.mayBeOn(&s, p) {
+			a.at(f.certain(&s))
 			continue
 		}
 		if limits.Available(d.DaemonSet, p, f.now) {

@@ -56,16 +56,17 @@ func (t *tour) holdOf(s *stop) hold {
 // doubt whether the one before was sent: what is sent must be seen before its visit
 // is given up.
 func (t *tour) heldByAttempt(s *stop) hold {
-	if s.step == nil || s.verdict.Pod == nil || s.step.Pod != s.verdict.Pod.UID || !s.step.doubtful(t.sure) {
+	if s.step == nil || s.verdict.Pod == nil || s.step.Pod != s.verdict.Pod.UID || !t.doubtful(s.step) {
 		return hold{}
 	}
-	last := s.step.Evicted.Add(doubt / 2)
+	certain := t.certain(s.step)
+	last := certain.Add(-doubt / 2)
 	t.alarm.at(last)
 	if t.now.Before(last) {
 		return hold{}
 	}
-	t.alarm.at(s.step.Evicted.Add(doubt))
-	return hold{Wait, Checking, t.after(s.step.Evicted.Add(doubt)), "it is awaited whether the pod is being evicted"}
+	t.alarm.at(certain)
+	return hold{Wait, Checking, t.after(certain), "it is awaited whether the pod is being evicted"}
 }
 
 func (t *tour) heldBySomebody(s *stop) hold {
@@ -194,7 +195,7 @@ func (t *tour) restrain() {
 		case s.set == nil, s.visit == nil:
 		case s.hold.reason == "":
 			t.giveUp(s)
-		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.doubtful(s.visit):
+		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.inDoubt(s.visit):
 			t.forsake(s)
 		}
 	}
@@ -218,7 +219,7 @@ func (t *tour) giveWay(s *stop) {
 	if s.step == nil || s.step.Retried || s.step.Pod != pod.UID || !s.step.Settled.IsZero() || s.underWay > 1 || (s.begun && s.down) {
 		return
 	}
-	if t.doubtful(s.visit) {
+	if t.inDoubt(s.visit) {
 		return
 	}
 	t.book.refuse(Refusal{
@@ -250,11 +251,11 @@ func (t *tour) forsake(s *stop) {
 	s.visit, s.step = nil, nil
 }
 
-func (t *tour) doubtful(v *Visit) bool {
+func (t *tour) inDoubt(v *Visit) bool {
 	doubtful := false
 	for i := range v.Steps {
-		t.alarm.at(v.Steps[i].Evicted.Add(doubt))
-		doubtful = doubtful || v.Steps[i].doubtful(t.sure)
+		t.alarm.at(t.certain(&v.Steps[i]))
+		doubtful = doubtful || t.doubtful(&v.Steps[i])
 	}
 	return doubtful
 }

@@ -20,6 +20,7 @@ import (
 // DaemonSets are written "namespace/name". All lists are sorted, so that equal
 // ledgers are equal bytes.
 type Ledger struct {
+	Term       Term                  `json:"term,omitzero"`
 	Visits     []Visit               `json:"visits,omitempty"`   // open ones, by policy and node
 	Failures   []Failure             `json:"failures,omitempty"` // of revisions that are in force
 	Refusals   []Refusal             `json:"refusals,omitempty"` // evictions that the API server refused
@@ -55,6 +56,7 @@ type Step struct {
 	Pod          types.UID `json:"pod,omitempty"` // the one to evict; "" when found under way
 	GraceSeconds int       `json:"graceSeconds,omitempty"`
 	Evicted      time.Time `json:"evicted"`            // when the eviction was last decided
+	Term         int       `json:"term,omitzero"`      // in which that was; see [Term]
 	Replaced     time.Time `json:"replaced,omitzero"`  // when the first new pod was created
 	Settled      time.Time `json:"settled,omitzero"`   // when the new pod had settled
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
@@ -204,7 +206,8 @@ func (l Ledger) withoutPause(policy string) Ledger {
 // Refuse records that the API server refused the eviction of a decision. A
 // visit that had not begun ends with it, so that other nodes get its slot. One
 // in which a pod was evicted before stays open: its node may be down by our
-// doing.
+// doing. So does one that an earlier term has left, whose leader may have sent the
+// same eviction a moment later.
 func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 	if d.Pod == nil {
 		return l
@@ -220,7 +223,9 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		if v.Policy != d.Policy || v.Node != d.Node {
 			continue
 		}
-		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool { return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried })
+		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool {
+			return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried && s.Term == l.Term.Number
+		})
 	}
 	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node && len(v.Steps) == 0 })
 	return l

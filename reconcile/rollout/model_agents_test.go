@@ -5,6 +5,7 @@ package rollout
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"lamplighter.dev/reconcile/policy"
@@ -18,6 +19,7 @@ type fakeAgent struct {
 	policies []policy.UpgradePolicy
 	seen     time.Time
 	offset   time.Duration // of its clock
+	term     Term          // that it has claimed; the zero Term when it does not lead
 
 	answers   Answers
 	questions []askedQuestion
@@ -71,7 +73,10 @@ func (m *model) pass(a *fakeAgent) {
 	}
 	m.truth.serve(m)
 	obs := a.view
-	obs.Ledger, obs.Supposed = m.ledger, !m.asked
+	if obs.Ledger = m.lead(a); obs.Ledger.Term.Number == 0 {
+		return
+	}
+	obs.Supposed = !m.asked
 	m.answer(a)
 	obs.Answers = maps.Clone(a.answers)
 	if a.offset.Abs() > 5*time.Second {
@@ -86,6 +91,23 @@ func (m *model) pass(a *fakeAgent) {
 	}
 	m.check(p, now)
 	m.goOn(a, p)
+}
+
+// lead is the ledger for the term of an agent; without one when he has to learn
+// that another leads. He may take himself for the leader again at once.
+func (m *model) lead(a *fakeAgent) Ledger {
+	name := "agent " + strconv.Itoa(slices.Index(m.agents[:], a))
+	l, leads := m.ledger.Lead(name, a.term)
+	if leads {
+		return l
+	}
+	m.say("%s learns that %s leads", name, l.Term.Leader)
+	a.term = Term{}
+	if m.chance(2) {
+		return Ledger{}
+	}
+	l, _ = m.ledger.Lead(name, a.term)
+	return l
 }
 
 // goOn records a plan and acts on it, unless there is an accident.
@@ -110,6 +132,7 @@ func (m *model) goOn(a *fakeAgent, p *pendingPlan) {
 		m.compare(m.ledger, p.plan.Ledger)
 		m.write(p.plan.Ledger)
 		p.recorded, p.version = true, m.version
+		a.term = m.ledger.Term
 	}
 	switch {
 	case !calm && m.chance(16):

@@ -249,8 +249,11 @@ func (w *fakeCluster) create(n *fakeNode, set int) {
 	w.live(p)
 }
 
-// live finds what a pod looks like now.
+// live finds what a pod looks like now. One that has Failed is over.
 func (w *fakeCluster) live(p *fakePod) {
+	if p.Phase == corev1.PodFailed {
+		return
+	}
 	b := w.behaviourOf(p)
 	age := w.now.Sub(p.started)
 	ready, since, problem, phase := false, time.Time{}, "", p.Phase

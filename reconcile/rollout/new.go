@@ -91,6 +91,9 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 func (b *book) close(f *fleet, policies []policy.UpgradePolicy) Ledger {
 	l := b.ledger
 	l.Visits = b.visits()
+	if l.Term != (Term{}) {
+		l.Term = f.term
+	}
 	l.Finished = trim(l.Finished)
 	slices.SortFunc(l.Failures, compareFailures)
 	l.Waves = b.settledWaves()

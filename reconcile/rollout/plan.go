@@ -11,6 +11,11 @@
 // is given and gives back. The caller records that ledger before it acts, so an
 // agent that dies in between, or a second leader, finds the visit and goes on
 // with it. Its cost is linear in pods.
+//
+// Each leader begins a [Term] with [Ledger.Lead]. An eviction that is on record may
+// be sent until a minute has passed since it was decided or, if that was in another
+// term, since this one began. For so long its visit stays open, unless the leader of
+// its own term knows that nothing has come of it: he alone can have sent it.
 package rollout
 
 import (

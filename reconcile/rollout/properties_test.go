@@ -93,6 +93,7 @@ func checkConstant(t reporter, s *scene, plan Plan) {
 
 func checkConstantOf(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, plan Plan) {
 	t.Helper()
+	obs.Ledger.Term = plan.Ledger.Term // it has begun by then
 	until := plan.NextLook
 	if until.IsZero() {
 		until = now.Add(365 * day)

@@ -78,7 +78,7 @@ func (s *shown) take(o shown) {
 func (s *shown) leftOver() bool { return s.weight == 2 }
 
 // weigh says what has come of a step. It returns whether that is in doubt.
-func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, sure time.Time) bool {
+func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, doubtful bool) bool {
 	if step == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, sure time
 	case !step.Settled.IsZero():
 		s.begun = true
 		return false
-	case v.State == health.NotWanted, left && !step.doubtful(sure):
+	case v.State == health.NotWanted, left && !doubtful:
 		s.gone++
 		return false
 	default:

@@ -153,8 +153,8 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 		t.count(place, placement, verdict)
 		t.noteFailure(place, step, d, verdict, node.Name)
 		t.noteLeak(place, step, d, verdict, node)
-		if s.weigh(step, verdict, placement, t.sure) {
-			t.alarm.at(step.Evicted.Add(doubt))
+		if s.weigh(step, verdict, placement, step != nil && t.doubtful(step)) {
+			t.alarm.at(t.certain(step))
 		}
 		s.consider(d, step, verdict, placement)
 		if verdict.State == health.Current {

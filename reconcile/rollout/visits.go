@@ -46,10 +46,6 @@ type book struct {
 	knownSince time.Time // since when visits are on record; zero when all are
 }
 
-// doubtful says that the eviction may have been sent although its pod looks
-// untouched. By a clock that is not to be trusted it always may; see fleet.
-func (s *Step) doubtful(sure time.Time) bool { return sure.Before(s.Evicted.Add(doubt)) }
-
 type visitKey struct{ policy, node string }
 
 func newBook(l Ledger) *book {
@@ -90,7 +86,7 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 	v.Finished, v.Outcome = now, outcome
 	for i := range v.Steps {
 		s := &v.Steps[i]
-		s.Pod, s.Replaced = "", time.Time{} // of no use to history
+		s.Pod, s.Term, s.Replaced = "", 0, time.Time{} // of no use to history
 	}
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
@@ -164,7 +160,7 @@ func (s *Step) renew(d *daemonSet, pods []*health.Pod, f *fleet) {
 			continue
 		}
 		gone = false
-		if p.Hash == d.Revision && !s.mayBeOn(p, f.sure) {
+		if p.Hash == d.Revision && !f.mayBeOn(s, p) {
 			s.To, s.Replaced = d.Revision, time.Time{}
 		}
 	}
@@ -173,19 +169,13 @@ func (s *Step) renew(d *daemonSet, pods []*health.Pod, f *fleet) {
 	}
 }
 
-// mayBeOn says that the pod may be on its way already, and that our view of its
-// revision may be as old as that of the pod.
-func (s *Step) mayBeOn(p *health.Pod, sure time.Time) bool {
-	return p.UID == s.Pod && s.doubtful(sure)
-}
-
 // follow writes into a step what has become of it.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
 		return
 	}
-	if s.mayBeOn(v.Pod, t.sure) {
-		t.alarm.at(s.Evicted.Add(doubt))
+	if t.mayBeOn(s, v.Pod) {
+		t.alarm.at(t.certain(s))
 		return
 	}
 	if s.Replaced.IsZero() {

@@ -78,6 +78,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 	c.states = agent.NewStore(clientset, c.instance)
 	options := reconcile.Options{
 		Instance:   c.instance,
+		Identity:   agent.ThisProcess(),
 		Cluster:    view,
 		Store:      c.states,
 		AllowPrune: o.allowPrune,

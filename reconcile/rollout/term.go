@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"time"
+
+	"lamplighter.dev/reconcile/health"
+)
+
+// A Term is the time for which one process leads. It begins with an optimistic
+// write, so that a leader of before, who may not know it yet, can record nothing
+// more. What that one has recorded may still be on its way to the API server, and
+// stays in doubt for a while.
+type Term struct {
+	// Number is one more than that of the term before. Zero means that nobody
+	// has led yet.
+	Number int `json:"number"`
+	// Leader is the process.
+	Leader string `json:"leader,omitempty"`
+	// Since is the leader's first instant by a clock that is to be trusted. Zero
+	// means that there was none yet.
+	Since time.Time `json:"since,omitzero"`
+}
+
+// Lead gives the ledger to a leader for his term: as it is, if the term is in
+// force, and with a new one if he has none yet (the zero Term) or the ledger was
+// lost since. It answers false when another has begun a term since: then his is
+// over, and nothing that he decides may be done.
+func (l Ledger) Lead(leader string, term Term) (Ledger, bool) {
+	switch {
+	case term.Number > 0 && term.Number == l.Term.Number && term.Leader == l.Term.Leader:
+		return l, true
+	case term.Number > 0 && term.Number <= l.Term.Number:
+		return l, false
+	}
+	l.Term = Term{Number: max(term.Number, l.Term.Number) + 1, Leader: leader}
+	return l, true
+}
+
+// certain is when it is beyond doubt what has become of the eviction of a step.
+// When the leader of another term has decided it counts by that one's clock, and
+// he may have sent it since; but not after this term has begun.
+func (f *fleet) certain(s *Step) time.Time {
+	if s.Term != f.term.Number && s.Settled.IsZero() {
+		return f.term.Since.Add(doubt)
+	}
+	return s.Evicted.Add(doubt)
+}
+
+// doubtful says that the eviction may have been sent although its pod looks
+// untouched. By a clock that is not to be trusted it always may.
+func (f *fleet) doubtful(s *Step) bool { return f.sure.Before(f.certain(s)) }
+
+// mayBeOn says that the pod may be on its way already, and that our view of its
+// revision may be as old as that of the pod.
+func (f *fleet) mayBeOn(s *Step, p *health.Pod) bool { return p.UID == s.Pod && f.doubtful(s) }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"testing"
+	"time"
+)
+
+// The leader of before may send what he has recorded a moment after the next one
+// was refused the same. Only when that is out of the question another node has the
+// slot.
+func TestRefusedEvictionOfAnEarlierTermKeepsItsSlotForAWhile(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		decided int // in which term
+		waits   time.Duration
+	}{
+		{"of this term", 2, 0},
+		{"of the term before", 1, time.Minute},
+		{"of before there were terms", 0, time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := readScene(t, `
+policy cni cni
+daemonset cni new proven
+node a cni=old
+node b cni=old
+visit cni a cni:old>new(evicted=10s)`)
+			s.observed.Ledger.Term = Term{Number: 2, Leader: "second"}
+			s.observed.Ledger.Visits[0].Steps[0].Term = test.decided
+			plan := New(s.observed, s.policies, s.now)
+			if got := evicted(plan); got != "a" {
+				t.Fatalf("evicts on %q, want on a again", got)
+			}
+			s.observed.Ledger = plan.Ledger
+			for _, d := range plan.Decisions {
+				s.observed.Ledger = s.observed.Ledger.Refuse(d, "budget", s.now)
+			}
+			for after := time.Duration(0); after < test.waits; after += 10 * time.Second {
+				if got := evicted(New(s.observed, s.policies, s.now.Add(after))); got != "" {
+					t.Errorf("evicts on %q %s later, want nothing", got, after)
+				}
+			}
+			if got := evicted(New(s.observed, s.policies, s.now.Add(test.waits))); got != "b" {
+				t.Errorf("evicts on %q %s later, want on b", got, test.waits)
+			}
+		})
+	}
+}
+
+// The clock of the leader before says nothing.
+func TestDoubtsOfAnEarlierTermEndByTheClockOfThisOne(t *testing.T) {
+	for _, evicted := range []string{"50h", "-50h"} {
+		s := readScene(t, "policy cni cni\ndaemonset cni new proven\nnode a cni=old hold\nnode b cni=old\nvisit cni a cni:old>new(evicted="+evicted+")")
+		l := &s.observed.Ledger
+		l.Term, l.Visits[0].Steps[0].Term = Term{Number: 2}, 1
+		for _, at := range []time.Duration{0, 59 * time.Second} {
+			plan := New(s.observed, s.policies, s.now.Add(at))
+			if *l = plan.Ledger; len(l.Visits) != 1 {
+				t.Errorf("evicted %s ago: the visit is given up %s after the term began", evicted, at)
+			}
+			if plan.NextLook.IsZero() || plan.NextLook.After(s.now.Add(time.Minute)) {
+				t.Errorf("evicted %s ago: looks again at %s", evicted, plan.NextLook)
+			}
+		}
+		if *l = New(s.observed, s.policies, s.now.Add(time.Minute)).Ledger; len(l.Visits) != 1 || l.Visits[0].Node != "b" {
+			t.Errorf("evicted %s ago: want only b visited, got %+v", evicted, l.Visits)
+		}
+	}
+}
+
+// evicted names the nodes on which a plan evicts.
+func evicted(p Plan) string {
+	nodes := ""
+	for _, d := range p.Decisions {
+		if d.Action == Evict {
+			nodes += d.Node
+		}
+	}
+	return nodes
+}
+
+func TestLead(t *testing.T) {
+	none, mine, theirs := Term{}, Term{Number: 3, Leader: "me"}, Term{Number: 4, Leader: "you"}
+	for _, test := range []struct {
+		name           string
+		recorded, held Term
+		want           Term
+		leads          bool
+	}{
+		{"the first ever", none, none, Term{Number: 1, Leader: "me"}, true},
+		{"one who begins", theirs, none, Term{Number: 5, Leader: "me"}, true},
+		{"one whose term it is", mine, mine, mine, true},
+		{"one who was deposed", theirs, mine, theirs, false},
+		{"one who was deposed after the ledger was lost", Term{Number: 3, Leader: "you"}, mine, Term{Number: 3, Leader: "you"}, false},
+		{"one whose ledger was lost", none, mine, Term{Number: 4, Leader: "me"}, true},
+	} {
+		l, leads := Ledger{Term: test.recorded}.Lead("me", test.held)
+		if l.Term != test.want || leads != test.leads {
+			t.Errorf("%s: got %+v, %t, want %+v, %t", test.name, l.Term, leads, test.want, test.leads)
+		}
+	}
+}
