@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
 )
 
 // moment is something that an agent does, after which it is killed at once.
@@ -26,6 +27,11 @@ const (
 	ledgerWritten   moment = "ledger written"
 	podDeleted      moment = "pod deleted"
 	podReady        moment = "new pod ready"
+
+	inventoryWritten moment = "inventory written"
+	objectAdded      moment = "object added"
+	objectChanged    moment = "object changed"
+	objectDeleted    moment = "object deleted"
 )
 
 // Ten agents are killed in one rollout, each at the next thing that is seen to
@@ -126,9 +132,16 @@ func (w *world) watch(ctx context.Context, m moment, going map[types.UID]bool) (
 		}
 		from.ResourceVersion = list.ResourceVersion
 		return api.Watch(ctx, from)
-	case ledgerWritten:
+	case ledgerWritten, inventoryWritten, objectAdded, objectChanged, objectDeleted:
 		api := w.Client.CoreV1().ConfigMaps(w.namespace)
-		from.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.instance.Name+"-ledger").String()
+		switch m {
+		case ledgerWritten:
+			from.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.instance.Name+"-ledger").String()
+		case inventoryWritten:
+			from.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, w.instance.Name+"-inventory").String()
+		default:
+			from.LabelSelector = inventory.InstanceLabel + "=" + w.instance.Name
+		}
 		list, err := api.List(ctx, from)
 		if err != nil {
 			return nil, err
@@ -155,7 +168,8 @@ func (m moment) isIn(e watch.Event, going map[types.UID]bool) bool {
 	case *appsv1.DaemonSet:
 		return m == templateApplied && o.Generation > 1
 	case *corev1.ConfigMap:
-		return m == ledgerWritten
+		return m == ledgerWritten || m == inventoryWritten ||
+			m == objectAdded && e.Type == watch.Added || m == objectChanged && e.Type == watch.Modified || m == objectDeleted && e.Type == watch.Deleted
 	case *corev1.Pod:
 		return m == podDeleted && o.DeletionTimestamp != nil && !going[o.UID] ||
 			m == podReady && o.DeletionTimestamp == nil && isReady(*o)

@@ -110,7 +110,7 @@ func (w *world) dieAfter(t *testing.T, writes int) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	for {
-		m := &mortal{left: writes, died: make(chan struct{})}
+		m := newMortal(writes)
 		a := w.start(t, m.be)
 		done := time.NewTicker(100 * time.Millisecond)
 		for alive := true; alive; {
@@ -159,10 +159,13 @@ func (w *world) rolledOut(ctx context.Context) error {
 type mortal struct {
 	died chan struct{}
 
-	mu    sync.Mutex
-	left  int
-	wrote string
+	mu     sync.Mutex
+	left   int
+	unsent bool // the last is not done either
+	wrote  []string
 }
+
+func newMortal(writes int) *mortal { return &mortal{left: writes, died: make(chan struct{})} }
 
 var errDead = errors.New("this agent is dead")
 
@@ -171,10 +174,19 @@ func (m *mortal) be(cfg *agent.Config) {
 	cfg.Cluster.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortalTrip{m, next} })
 }
 
-func (m *mortal) lastWrite() string {
+// written are the writes, the last included.
+func (m *mortal) written() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.wrote
+	return slices.Clone(m.wrote)
+}
+
+func (m *mortal) lastWrite() string {
+	all := m.written()
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 // send counts a request. It says whether the request arrives, and whether it is the last.
@@ -188,8 +200,8 @@ func (m *mortal) send(req *http.Request) (arrives, last bool) {
 		return true, false
 	}
 	m.left--
-	m.wrote = req.Method + " " + req.URL.Path
-	return true, m.left == 0
+	m.wrote = append(m.wrote, req.Method+" "+req.URL.Path)
+	return m.left > 0 || !m.unsent, m.left == 0
 }
 
 // isWrite says that a request changes something, the Lease aside.
@@ -204,6 +216,9 @@ type mortalTrip struct {
 
 func (m mortalTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	arrives, last := m.send(req)
+	if last {
+		defer close(m.died)
+	}
 	if !arrives {
 		return nil, errDead
 	}
@@ -214,6 +229,5 @@ func (m mortalTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil {
 		_ = resp.Body.Close() // the dead do not read
 	}
-	close(m.died)
 	return nil, errDead
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -27,7 +28,7 @@ func (c *Cluster) await(ctx context.Context, d inventory.Decision) inventory.Out
 	var usable func(*unstructured.Unstructured) (bool, string)
 	switch d.ID.GroupKind {
 	case definitionKind:
-		usable = health.Established
+		usable = c.served
 	case namespaceKind:
 		usable = active
 	default:
@@ -61,6 +62,34 @@ func (c *Cluster) await(ctx context.Context, d inventory.Decision) inventory.Out
 		c.mapper.Reset() // it serves a kind that it did not when we asked
 	}
 	return inventory.Outcome{ID: d.ID, Result: inventory.ResultUnchanged}
+}
+
+// served reports whether a definition's kind can be used in every version that
+// it has. The API server lists a kind a little later than it is established.
+func (c *Cluster) served(definition *unstructured.Unstructured) (bool, string) {
+	if ok, why := health.Established(definition); !ok {
+		return false, why
+	}
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return false, err.Error()
+	}
+	kind := inventory.Defines(definition)
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		_, err := c.mapper.RESTMapping(kind, fmt.Sprint(version["name"]))
+		if meta.IsNoMatchError(err) {
+			c.mapper.Reset()
+			return false, fmt.Sprintf("the API server does not list %s/%s yet", kind.Group, version["name"])
+		}
+		if err != nil {
+			return false, err.Error()
+		}
+	}
+	return true, ""
 }
 
 func active(namespace *unstructured.Unstructured) (bool, string) {

@@ -3,7 +3,14 @@
 package cluster_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +68,62 @@ metadata: {name: NS-inner}
 	if w.owned.Len() != 0 {
 		t.Errorf("inventory: got %v, want it empty", w.owned.IDs())
 	}
+}
+
+// An API server lists a kind a little later than it is established.
+func TestObjectOfAKindThatIsListedLate(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := w.objects(t, "apiVersion: "+w.group()+"/v1\nkind: Lamp\nmetadata: {name: first}\nspec: {lit: true}\n---"+definition(w))
+	plan := w.plan(t, objects...)
+	late := staleLists{next: w.direct(t), left: 3}
+	w.requests.intercept(late.answer)
+	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps, nil),
+		"Created CustomResourceDefinition/lamps",
+		"Created Lamp."+w.group()+"/first")
+	if late.left > 0 {
+		t.Errorf("%d old lists were not asked for", late.left)
+	}
+}
+
+// staleLists answers the first questions for the API groups as if they had been
+// asked a while ago.
+type staleLists struct {
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	left int
+}
+
+func (s *staleLists) answer(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.URL.Path != "/apis" || s.left == 0 {
+		return nil, nil
+	}
+	s.left--
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var groups struct {
+		Kind       string           `json:"kind"`
+		APIVersion string           `json:"apiVersion"`
+		Items      []map[string]any `json:"items"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&groups); err != nil {
+		return nil, err
+	}
+	groups.Items = slices.DeleteFunc(groups.Items, func(group map[string]any) bool {
+		return strings.HasSuffix(fmt.Sprint(group["metadata"].(map[string]any)["name"]), ".example.com")
+	})
+	body, err := json.Marshal(groups)
+	if err != nil {
+		return nil, err
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response.Header.Del("Content-Length")
+	return response, nil
 }
 
 func TestObjectOfAnUnknownKind(t *testing.T) {
