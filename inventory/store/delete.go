@@ -19,8 +19,14 @@ import (
 func (s *Store) Delete(ctx context.Context) (deleted []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, page := range slices.Backward(pages) {
-		name := page.name(s.instance)
+	if err := s.unnumber(ctx); err != nil {
+		return nil, err
+	}
+	names := []string{ledgerName(s.instance)}
+	for n := maxPages; n >= 1; n-- {
+		names = append(names, pageName(s.instance, n))
+	}
+	for _, name := range names {
 		cm := s.seen[name]
 		if cm == nil {
 			continue
@@ -38,6 +44,19 @@ func (s *Store) Delete(ctx context.Context) (deleted []string, err error) {
 		deleted = append(deleted, s.describe(name))
 	}
 	return deleted, nil
+}
+
+// unnumber makes the first page say that there are no more, so that those can go
+// one after another and none is missed.
+func (s *Store) unnumber(ctx context.Context) error {
+	name := pageName(s.instance, 1)
+	cm := s.seen[name]
+	if cm == nil || cm.Annotations[pagesAnnotation] == "" {
+		return nil
+	}
+	return s.write(ctx, name, content{
+		annotations: map[string]string{pagesAnnotation: "1"}, data: cm.Data, binary: cm.BinaryData,
+	})
 }
 
 // Kept are the ConfigMaps that were loaded or saved last, sorted; none for an

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps what an instance has to remember in two ConfigMaps of its
-// namespace: <instance>-inventory, in cli-utils' format, and <instance>-ledger.
+// Package store keeps what an instance has to remember in ConfigMaps of its
+// namespace: <instance>-inventory, in cli-utils' format, and <instance>-ledger. An
+// inventory of many thousand objects goes on in <instance>-inventory-2 and so on.
 //
 //	s := store.New(client, instance)
 //	state, err := s.Load(ctx)

@@ -47,6 +47,8 @@ type Store struct {
 	mu sync.Mutex
 	// seen holds the ConfigMaps as they were last loaded or saved, by name.
 	seen map[string]*corev1.ConfigMap
+	// unread is why the last Load has failed, nil if it has not.
+	unread error
 }
 
 // New returns the store of an instance.
@@ -59,22 +61,31 @@ func New(client kubernetes.Interface, instance inventory.Instance) *Store {
 	}
 }
 
-// Load reads the state. ConfigMaps that do not exist are an empty state.
+// Load reads the state. ConfigMaps that do not exist are an empty state. What
+// could not be read is not saved over.
 func (s *Store) Load(ctx context.Context) (State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	state, err := s.load(ctx)
+	s.unread = err
+	return state, err
+}
+
+func (s *Store) load(ctx context.Context) (State, error) {
 	var state State
 	seen := map[string]*corev1.ConfigMap{}
-	for _, page := range pages {
-		name := page.name(s.instance)
-		cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return State{}, fmt.Errorf("read %s: %w", s.describe(name), err)
-		}
-		if err := page.decode(cm, s.instance, &state); err != nil {
+	var err error
+	if state.Inventory, err = s.loadInventory(ctx, seen); err != nil {
+		return State{}, err
+	}
+	name := ledgerName(s.instance)
+	cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return State{}, fmt.Errorf("read %s: %w", s.describe(name), err)
+	default:
+		if err := decodeLedger(cm, &state); err != nil {
 			return State{}, fmt.Errorf("%s: %w", s.describe(name), err)
 		}
 		seen[name] = cm
@@ -90,25 +101,33 @@ func (s *Store) Load(ctx context.Context) (State, error) {
 func (s *Store) Save(ctx context.Context, state State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, page := range pages {
-		name := page.name(s.instance)
-		want, err := page.encode(s.instance, state)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.describe(name), err)
-		}
-		if err := s.write(ctx, name, want); err != nil {
-			return fmt.Errorf("write %s: %w", s.describe(name), err)
-		}
+	if s.unread != nil {
+		return fmt.Errorf("nothing is saved over what could not be read: %w", s.unread)
 	}
-	return nil
+	if err := s.saveInventory(ctx, state.Inventory); err != nil {
+		return err
+	}
+	name := ledgerName(s.instance)
+	want, err := encodeLedger(state)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.describe(name), err)
+	}
+	return s.write(ctx, name, want)
 }
 
 // write creates or updates one ConfigMap, unless it already is as wanted.
 func (s *Store) write(ctx context.Context, name string, want content) error {
-	seen := s.seen[name]
-	if seen == nil && want.empty() || seen != nil && want.equals(seen) {
+	if err := s.send(ctx, name, want); err != nil {
+		return fmt.Errorf("write %s: %w", s.describe(name), err)
+	}
+	return nil
+}
+
+func (s *Store) send(ctx context.Context, name string, want content) error {
+	if !s.differs(name, want) {
 		return nil
 	}
+	seen := s.seen[name]
 	var (
 		written *corev1.ConfigMap
 		err     error
@@ -138,7 +157,7 @@ const NoteAnnotation = "lamplighter.dev/noted-at"
 
 // Note changes nothing that the state says, and yet wakes who watches it.
 func (s *Store) Note(ctx context.Context, at time.Time) error {
-	name := ledgerPage.name(s.instance)
+	name := ledgerName(s.instance)
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -160,29 +179,25 @@ func (s *Store) describe(name string) string {
 
 // content is what a ConfigMap is to hold.
 type content struct {
-	labels map[string]string
-	data   map[string]string
-	binary map[string][]byte
+	labels      map[string]string
+	annotations map[string]string
+	data        map[string]string
+	binary      map[string][]byte
 }
 
 func (c content) empty() bool { return len(c.data) == 0 && len(c.binary) == 0 }
 
 func (c content) equals(cm *corev1.ConfigMap) bool {
-	for key, value := range c.labels {
-		if cm.Labels[key] != value {
-			return false
-		}
-	}
-	return equality.Semantic.DeepEqual(c.data, cm.Data) && equality.Semantic.DeepEqual(c.binary, cm.BinaryData)
+	return containsAll(cm.Labels, c.labels) && containsAll(cm.Annotations, c.annotations) &&
+		equality.Semantic.DeepEqual(c.data, cm.Data) &&
+		equality.Semantic.DeepEqual(c.binary, cm.BinaryData)
 }
 
 func (c content) onto(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	cm.Data, cm.BinaryData = c.data, c.binary
-	if cm.Labels == nil {
-		cm.Labels = map[string]string{}
-	}
-	for key, value := range c.labels {
-		cm.Labels[key] = value
+	cm.Labels = merged(cm.Labels, c.labels)
+	if len(c.annotations) > 0 {
+		cm.Annotations = merged(cm.Annotations, c.annotations)
 	}
 	return cm
 }

@@ -149,18 +149,6 @@ func TestUnreadableStateIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestSizeIsBounded(t *testing.T) {
-	s, _, _ := fixture(t)
-	var ids []inventory.ID
-	for i := range 12000 {
-		ids = append(ids, inventory.ID{Namespace: strings.Repeat("n", 63), Name: fmt.Sprintf("%s-%d", strings.Repeat("a", 30), i)})
-	}
-	err := s.Save(t.Context(), store.State{Inventory: inventory.NewSet(ids...)})
-	if err == nil || !strings.Contains(err.Error(), "split the instance") {
-		t.Errorf("12,000 objects: got %v, want the limit and what to do", err)
-	}
-}
-
 func TestLargeLedgerIsCompressed(t *testing.T) {
 	s, _, instance := fixture(t)
 	state := storetest.Example()

@@ -21,7 +21,7 @@ func (s *Store) Watch(ctx context.Context, foreign func()) {
 			foreign()
 		}
 	}
-	name := ledgerPage.name(s.instance)
+	name := ledgerName(s.instance)
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewFilteredListWatchFromClient(s.client, "configmaps", s.instance.Namespace, func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()

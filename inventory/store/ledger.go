@@ -11,27 +11,11 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/cli-utils/pkg/object"
 
 	"lamplighter.dev/inventory"
 )
 
-// page is the part of a state that one ConfigMap holds.
-type page struct {
-	suffix string
-	encode func(inventory.Instance, State) (content, error)
-	decode func(*corev1.ConfigMap, inventory.Instance, *State) error
-}
-
-var (
-	inventoryPage = page{"-inventory", encodeInventory, decodeInventory}
-	ledgerPage    = page{"-ledger", encodeLedger, decodeLedger}
-)
-
-// pages are all parts, in the order in which they are saved.
-var pages = []page{inventoryPage, ledgerPage}
-
-func (p page) name(instance inventory.Instance) string { return instance.Name + p.suffix }
+func ledgerName(instance inventory.Instance) string { return instance.Name + "-ledger" }
 
 // maxBytes is how much one ConfigMap may hold: the API server's limit is 1 MiB.
 const maxBytes = 1<<20 - 4<<10
@@ -47,47 +31,11 @@ const (
 	gzipSuffix = ".gz"
 )
 
-// managedByLabel says on both ConfigMaps who writes them. They do not carry the
+// managedByLabel says on all ConfigMaps who writes them. They do not carry the
 // instance's label: its watches would take every save for news.
 const managedByLabel = "app.kubernetes.io/managed-by"
 
-// encodeInventory writes cli-utils' format: one key for each object.
-func encodeInventory(instance inventory.Instance, state State) (content, error) {
-	c := content{
-		labels: map[string]string{inventory.InventoryLabel: instance.ID(), managedByLabel: inventory.FieldManager},
-		data:   map[string]string{},
-	}
-	for _, id := range state.Inventory.IDs() {
-		if err := inventory.Storable(id); err != nil {
-			return content{}, fmt.Errorf("%s: %w", inventory.Format(id), err)
-		}
-		c.data[id.String()] = ""
-	}
-	if size := c.size(); size > maxBytes {
-		return content{}, fmt.Errorf("%d objects need %d bytes, a ConfigMap holds %d: split the instance", len(c.data), size, maxBytes)
-	}
-	return c, nil
-}
-
-// decodeInventory reads cli-utils' format. The values, in which cli-utils may
-// keep a status, do not matter.
-func decodeInventory(cm *corev1.ConfigMap, instance inventory.Instance, state *State) error {
-	if owner := cm.Labels[inventory.InventoryLabel]; owner != instance.ID() {
-		return fmt.Errorf("label %s is %q, not %q: it is not the inventory of this instance", inventory.InventoryLabel, owner, instance.ID())
-	}
-	ids := make([]inventory.ID, 0, len(cm.Data))
-	for key := range cm.Data {
-		id, err := object.ParseObjMetadata(key)
-		if err != nil {
-			return fmt.Errorf("key %s: not namespace_name_group_kind", key)
-		}
-		ids = append(ids, id)
-	}
-	state.Inventory = inventory.NewSet(ids...)
-	return nil
-}
-
-func encodeLedger(_ inventory.Instance, state State) (content, error) {
+func encodeLedger(state State) (content, error) {
 	c := content{
 		labels: map[string]string{managedByLabel: inventory.FieldManager},
 		data:   map[string]string{},
@@ -117,7 +65,7 @@ func encodeLedger(_ inventory.Instance, state State) (content, error) {
 	return c, nil
 }
 
-func decodeLedger(cm *corev1.ConfigMap, _ inventory.Instance, state *State) error {
+func decodeLedger(cm *corev1.ConfigMap, state *State) error {
 	text, err := value(cm, ledgerKey)
 	if err != nil {
 		return fmt.Errorf("key %s: %w", ledgerKey, err)
