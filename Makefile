@@ -49,6 +49,10 @@ bin/sandbox: $(SANDBOX_SOURCES)
 	@mkdir -p bin
 	sh cmd/sandbox/build.sh $@
 
+bin/kubectl: cmd/sandbox/go.mod
+	@mkdir -p bin
+	cd cmd/sandbox && go build -trimpath -o ../../$@ k8s.io/kubernetes/cmd/kubectl
+
 .PHONY: demo
 demo: build sandbox ## Show an upgrade of twelve nodes; KEEP=1 leaves the cluster running
 	KEEP='$(KEEP)' go run ./examples/demo
@@ -96,6 +100,10 @@ bench: ## Run the benchmarks
 .PHONY: bench-rollout
 bench-rollout: sandbox ## Time a rollout over 500 nodes against Kubernetes' own RollingUpdate (minutes)
 	go test ./internal/e2e -run '^$$' -bench '^BenchmarkRollout$$' -benchtime 1x -timeout 30m -v
+
+.PHONY: bench-apply
+bench-apply: sandbox bin/kubectl ## Time applying 500 and 2,000 objects against a bare loop and kubectl (minutes)
+	go test ./internal/e2e -run '^$$' -bench '^BenchmarkApply$$' -benchtime 1x -timeout 30m
 
 .PHONY: clean
 clean: ## Delete what was built

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/reconcile/cluster"
@@ -35,7 +37,12 @@ type passing struct {
 // live begins a process, which ends with the test if not before.
 func (w *transition) live(t *testing.T, l life) passing {
 	t.Helper()
-	config := rest.CopyConfig(w.Config)
+	return live(t, w.Cluster, w.instance, l)
+}
+
+func live(t testing.TB, kit *testkit.Cluster, instance inventory.Instance, l life) passing {
+	t.Helper()
+	config := rest.CopyConfig(kit.Config)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	if l.mortal != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortalTrip{l.mortal, next} })
@@ -47,7 +54,7 @@ func (w *transition) live(t *testing.T, l life) passing {
 			}
 		}()
 	}
-	c, err := cluster.New(config, cluster.Options{Instance: w.instance, Now: time.Now, InFlight: l.inFlight, Partial: l.partial})
+	c, err := cluster.New(config, cluster.Options{Instance: instance, Now: time.Now, InFlight: l.inFlight, Partial: l.partial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +69,7 @@ func (w *transition) live(t *testing.T, l life) passing {
 		t.Fatal(err)
 	}
 	return passing{ctx, end, reconcile.NewReconciler(reconcile.Options{
-		Instance: w.instance, Cluster: c, Store: agent.NewStore(client, w.instance), Now: time.Now, Partial: l.partial,
+		Instance: instance, Cluster: c, Store: agent.NewStore(client, instance), Now: time.Now, Partial: l.partial,
 	})}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -103,6 +104,7 @@ func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inven
 	c.mu.Unlock()
 	now := make(map[*unstructured.Unstructured]prepared, len(objects))
 	subjects := make([]subject, 0, len(objects))
+	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for i, obj := range objects {
 		p, ok := before[obj]
 		if !ok {
@@ -114,7 +116,13 @@ func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inven
 			}
 		}
 		now[obj] = p
-		t, err := c.target(p.object)
+		gvk := p.object.GroupVersionKind()
+		t := target{id: inventory.IDOf(p.object), object: p.object, mapping: mappings[gvk]}
+		var err error
+		if t.mapping == nil {
+			t, err = c.target(p.object)
+			mappings[gvk] = t.mapping
+		}
 		if err != nil {
 			changes[i] = inventory.Change{ID: t.id, Kind: inventory.Update, Object: p.object, Err: err}
 		}
