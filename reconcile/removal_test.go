@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/rollout"
 )
 
 // leaving is an instance with one governed DaemonSet and what it needs, beside
@@ -169,5 +171,38 @@ func TestRemovalForgetsNothingThatIsStillThere(t *testing.T) {
 	}
 	if got := w.stored.Record.Objects; len(got) != 1 || got[0].Message != "denied" || report.After.Inventory.Len() != 1 {
 		t.Errorf("noted %+v, want why", got)
+	}
+}
+
+// lent remembers which nodes were given back.
+type lent struct{ nodes []rollout.Uncordon }
+
+func (l *lent) Drain(context.Context, []rollout.Decision) []rollout.Attempt { return nil }
+
+func (l *lent) Uncordon(_ context.Context, nodes []rollout.Uncordon) error {
+	l.nodes = append(l.nodes, nodes...)
+	return nil
+}
+
+// Nobody is left who would give nodes back later. Where somebody else is at work,
+// that is waited for.
+func TestRemovalGivesNodesBack(t *testing.T) {
+	mark := rollout.CordonMark(us.ID(), "network")
+	nodes := []health.Node{
+		{Name: "ours", CordonedBy: mark, Unschedulable: true},
+		{Name: "uncordoned since", CordonedBy: mark},
+		{Name: "theirs", CordonedBy: rollout.CordonMark("other.them", "network"), Unschedulable: true},
+		{Name: "by hand", Unschedulable: true},
+		{Name: "busy", CordonedBy: mark, Unschedulable: true, AtWork: true, Maintenance: "kured reboots it"},
+	}
+	l := &lent{}
+	r := NewReconciler(Options{Instance: us, Drainer: l})
+	err := r.giveBack(t.Context(), Observation{Instance: us, Nodes: nodes})
+	want := []rollout.Uncordon{{Node: "ours", Policy: "network"}, {Node: "uncordoned since", Policy: "network", MarkOnly: true}}
+	if diff := cmp.Diff(want, l.nodes); diff != "" {
+		t.Errorf("given back (-want +got):\n%s", diff)
+	}
+	if err == nil || err.Error() != "node busy stays cordoned: kured reboots it" {
+		t.Errorf("got %v, want the busy node named", err)
 	}
 }
