@@ -19,9 +19,9 @@ func (t *tour) adopt() {
 			continue
 		}
 		step := Step{DaemonSet: s.set.key, To: s.set.Revision, Evicted: t.now, Term: t.term.Number}
-		switch s.verdict.State {
+		switch s.state {
 		case health.Settling, health.Failed:
-			step.Evicted, step.Replaced = s.verdict.Pod.Created, s.verdict.Pod.Created
+			step.Evicted, step.Replaced = s.pod.Created, s.pod.Created
 		case health.Replacing, health.Stuck, health.Missing:
 		default:
 			continue

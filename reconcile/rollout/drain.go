@@ -102,21 +102,21 @@ func (t *tour) giveUpDrain(s *stop) {
 		message += ": " + s.visit.Drain.Message
 	}
 	r := Refusal{
-		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.verdict.Pod.UID, At: t.now,
+		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.pod.UID, At: t.now,
 		Message: message, Drain: true,
 	}
 	r.Again = t.book.ledger.refusedBefore(r)
 	t.book.refuse(r)
 	t.forsake(s)
 	t.alarm.at(r.triedAgain())
-	s.hold, s.refused = hold{action: Hold, reason: DrainFailed, message: message}, t.now
+	s.hold, s.refused = t.share(hold{action: Hold, reason: DrainFailed, message: message}), &r
 }
 
 // leaveUndrained gives back a node that is drained, or about to be, when its first
 // eviction cannot follow. An answer that is on its way is waited for.
 func (t *tour) leaveUndrained(s *stop) {
-	waits := s.hold.reason == Checking && s.hold.until.IsZero()
-	if s.hold.reason != "" && !waits && s.visit.preparing() {
+	waits := s.reason() == Checking && s.hold.until.IsZero()
+	if s.reason() != "" && !waits && s.visit.preparing() {
 		t.forsake(s)
 	}
 }

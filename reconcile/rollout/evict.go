@@ -10,14 +10,15 @@ import (
 )
 
 // evictions decides on which nodes a pod is evicted now.
-func (t *tour) evictions(owners map[string]*Visit) {
+func (t *tour) evictions(owners []*Visit) {
 	slots, domains := t.newSlots(), t.newDomains()
 	queue := t.newQueue(t.candidates(owners), domains)
 	checks := []func(*stop) hold{t.stillRejected, t.heldByTrials, slots.hold, domains.hold, t.heldByGates, t.check, t.room}
 	for !queue.empty() {
 		s := queue.next(slots.free())
-		s.hold = s.firstHold(checks)
-		if s.hold.reason == "" || t.awaited(s) {
+		h := s.firstHold(checks)
+		s.hold = t.share(h)
+		if s.reason() == "" || t.awaited(s) {
 			slots.take(s)
 			domains.take(s)
 		}
@@ -25,12 +26,12 @@ func (t *tour) evictions(owners map[string]*Visit) {
 			t.trials[s.set.key]++ // its turn comes before that of those behind it
 		}
 		t.leaveUndrained(s)
-		if s.hold.reason == BudgetSpent || s.hold.reason == TopologyBusy {
+		if s.reason() == BudgetSpent || s.reason() == TopologyBusy {
 			t.waitForOthers(s)
 		}
-		if s.hold.reason == "" {
-			t.goOn(s)
-			owners[s.node.Name] = s.visit
+		if s.reason() == "" {
+			s.hold = t.share(t.goOn(s, h.message))
+			owners[s.place] = s.visit
 		}
 		t.decide(s)
 	}
@@ -49,20 +50,18 @@ func (s *stop) firstHold(checks []func(*stop) hold) hold {
 	return hold{message: note}
 }
 
-// goOn takes the next step of a visit, which may be its first. Jobs run first, so
-// that one that fails has disturbed nothing; then the node is drained, then the
-// pod goes.
-func (t *tour) goOn(s *stop) {
+// goOn takes the next step of a visit, which may be its first, and says which.
+// Jobs run first, so that one that fails has disturbed nothing; then the node is
+// drained, then the pod goes.
+func (t *tour) goOn(s *stop, note string) hold {
 	if h := t.runBefore(s); h.reason != "" {
-		s.hold = h
-		return
+		return h
 	}
 	if t.mustDrain(s) {
-		s.hold = t.drain(s)
-		return
+		return t.drain(s)
 	}
 	t.evict(s)
-	s.hold = hold{action: Evict, reason: Start, message: s.hold.message}
+	return hold{action: Evict, reason: Start, message: note}
 }
 
 // heldByTrials keeps a node from a revision that enough others try.
@@ -75,20 +74,20 @@ func (t *tour) heldByTrials(s *stop) hold {
 
 // candidates are the places of the stops that nothing holds but perhaps the
 // others. The rest is decided.
-func (t *tour) candidates(owners map[string]*Visit) []int {
+func (t *tour) candidates(owners []*Visit) []int {
 	var candidates []int
 	for i := range t.stops {
 		s := &t.stops[i]
 		if s.set == nil {
 			continue
 		}
-		if s.hold.reason == "" {
-			if owner := owners[s.node.Name]; owner != nil && owner.Policy != t.policy.Name {
-				s.hold = hold{action: Hold, reason: NodeBusy, message: t.busyWith(owner.Policy)}
+		if s.reason() == "" {
+			if owner := owners[s.place]; owner != nil && owner.Policy != t.policy.Name {
+				s.hold = t.share(hold{action: Hold, reason: NodeBusy, message: t.busyWith(owner.Policy)})
 				t.waitForOthers(s)
 			}
 		}
-		if s.hold.reason == "" {
+		if s.reason() == "" {
 			candidates = append(candidates, i)
 		} else {
 			t.decide(s)
@@ -109,7 +108,7 @@ func (t *tour) busyWith(policy string) string {
 // eviction again is the same step, renewed when it has been tried for so long
 // that the times that run from it would be wrong.
 func (t *tour) evict(s *stop) {
-	pod, d := s.verdict.Pod, s.set
+	pod, d := s.pod, s.set
 	if s.visit == nil {
 		s.visit = t.book.begin(Visit{Policy: t.policy.Name, Node: s.node.Name, Commit: t.commit, Started: t.now})
 	}
@@ -135,18 +134,18 @@ func (t *tour) evict(s *stop) {
 // decide writes what a stop is held for, or that its pod is evicted.
 func (t *tour) decide(s *stop) {
 	d := &(*t.decisions)[s.decision]
-	d.DaemonSet, d.State = s.set.Name, s.verdict.State
-	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
+	d.DaemonSet, d.State = s.set.Name, s.state
+	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.reason(), s.hold.until, s.hold.message
 	if d.Action == Drain {
 		d.Drain, d.CordonedToo = t.policy.Drain, t.policy.CordonedNodes == policy.Visit
 	}
-	if pod := s.verdict.Pod; d.Action == Evict {
+	if pod := s.pod; d.Action == Evict {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	}
 }
 
 // settled is the decision about a node on which nothing is to be done.
-func (s *stop) settled(policy, wave string) Decision {
+func (s *look) settled(policy, wave string) Decision {
 	d := Decision{Policy: policy, Node: s.node.Name, Wave: wave, Action: Keep, Reason: UpToDate}
 	if s.set == nil && s.shown.set != nil {
 		d.DaemonSet, d.State, d.Message = s.shown.set.Name, s.shown.state, s.shown.message
@@ -154,8 +153,8 @@ func (s *stop) settled(policy, wave string) Decision {
 	if s.shown.leftOver() {
 		d.Action, d.Reason = Hold, WouldNotReturn
 	}
-	if s.set == nil && s.hold.reason != "" {
-		d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.hold.reason, s.hold.until, s.hold.message
+	if s.set == nil && s.reason() != "" {
+		d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.reason(), s.hold.until, s.hold.message
 	}
 	return d
 }

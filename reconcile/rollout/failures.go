@@ -122,20 +122,23 @@ func (t *tour) unproven(s *stop) string {
 	if tries < may {
 		return ""
 	}
-	return d.unproven.of(tries, may, func() string {
+	return d.unproven.of([2]int{tries, may}, func() string {
 		return fmt.Sprintf("no visit has settled on %s of %s yet: %d of %d nodes try it first", d.Revision, d.key, tries, may)
 	})
 }
 
 // sentence is one that is said of many nodes in a row and made once.
-type sentence struct {
-	a, b int
-	text string
+type sentence[K comparable] struct {
+	about K
+	text  string
 }
 
-func (s *sentence) of(a, b int, say func() string) string {
-	if s.text == "" || s.a != a || s.b != b {
-		*s = sentence{a, b, say()}
+// counted is a sentence about two numbers.
+type counted = sentence[[2]int]
+
+func (s *sentence[K]) of(about K, say func() string) string {
+	if s.text == "" || s.about != about {
+		*s = sentence[K]{about, say()}
 	}
 	return s.text
 }

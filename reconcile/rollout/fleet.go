@@ -45,7 +45,7 @@ type daemonSet struct {
 	key      string
 	placer   health.Placer
 	needs    health.Needs
-	unproven sentence
+	unproven counted
 	admitted bool      // a pod of the revision exists
 	since    time.Time // when its revision came; zero while that is not known
 	// leakedAfter is when a pod of the revision was made at the earliest that has

@@ -21,11 +21,23 @@ type hold struct {
 	message string
 }
 
-// holdOf finds what keeps a node from its next eviction, whatever the slots:
-// first what people did and what the node is, then time, then the rest. The
-// zero hold means that the pod may be evicted if there is a slot.
-func (t *tour) holdOf(s *stop) hold {
-	switch v := s.verdict; v.State {
+// share returns a hold for many nodes to have: of equal ones in a row there is one.
+// That of the zero hold is nil.
+func (t *tour) share(h hold) *hold {
+	switch {
+	case h == hold{}:
+		return nil
+	case t.shared == nil || *t.shared != h:
+		shared := h
+		t.shared = &shared
+	}
+	return t.shared
+}
+
+// awaited is what a verdict means for the next eviction of its pod; zero when
+// that is ours to decide.
+func awaited(v health.Verdict) hold {
+	switch v.State {
 	case health.Settling:
 		return hold{Wait, Settling, v.Until, v.Message}
 	case health.Replacing, health.Missing:
@@ -36,27 +48,31 @@ func (t *tour) holdOf(s *stop) hold {
 		return hold{Hold, StuckTerminating, time.Time{}, v.Message}
 	case health.Unreachable:
 		return hold{Hold, NodeNotReady, time.Time{}, v.Message}
+	default:
+		return hold{}
 	}
-	if h := t.heldBySomebody(s); h.reason != "" {
-		return h
+}
+
+// holdOf finds what keeps a node from its next eviction, whatever the slots:
+// first what people did and what the node is, then time, then the rest. Without
+// one the pod may be evicted if there is a slot.
+func (t *tour) holdOf(s *stop) *hold {
+	if s.awaits != nil {
+		return s.awaits
 	}
-	if h := t.heldByTime(s); h.reason != "" {
-		return h
+	for _, held := range []func(*stop) hold{t.heldBySomebody, t.heldByTime, t.heldByRefusal, t.heldByAttempt} {
+		if h := held(s); h.reason != "" {
+			return t.share(h)
+		}
 	}
-	if h := t.heldByRefusal(s); h.reason != "" {
-		return h
-	}
-	if h := t.heldByAttempt(s); h.reason != "" {
-		return h
-	}
-	return t.knownNoRoom(s)
+	return t.share(t.knownNoRoom(s))
 }
 
 // heldByAttempt sends an eviction again for half of the time for which it is in
 // doubt whether the one before was sent: what is sent must be seen before its visit
 // is given up.
 func (t *tour) heldByAttempt(s *stop) hold {
-	if s.step == nil || s.verdict.Pod == nil || s.step.Pod != s.verdict.Pod.UID || !t.doubtful(s.step) {
+	if s.step == nil || s.pod == nil || s.step.Pod != s.pod.UID || !t.doubtful(s.step) {
 		return hold{}
 	}
 	certain := t.certain(s.step)
@@ -111,6 +127,8 @@ func (t *tour) skipsCordoned(n *health.Node) bool {
 func (t *tour) heldByTime(s *stop) hold {
 	w := t.windowOf(s.node)
 	switch {
+	case !w.Open && !t.perNode:
+		return t.shut
 	case !w.Open:
 		return shut(w)
 	case !s.set.RevisionObserved:
@@ -127,10 +145,17 @@ func (t *tour) heldByTime(s *stop) hold {
 	last := w.Close.Add(-takes)
 	t.alarm.at(last.Add(1))
 	if t.now.After(last) {
-		return hold{Hold, TooLateToStart, w.NextOpen, fmt.Sprintf(
-			"%s takes %s and %s closes at %s", what, takes, named(w.By), w.Close.UTC().Format(time.RFC3339))}
+		return hold{Hold, TooLateToStart, w.NextOpen, t.late.of(lateness{what, w.By, w.Close}, func() string {
+			return fmt.Sprintf("%s takes %s and %s closes at %s", what, takes, named(w.By), w.Close.UTC().Format(time.RFC3339))
+		})}
 	}
 	return hold{}
+}
+
+// lateness is what makes it too late for a visit to start, or for the rest of one.
+type lateness struct {
+	what, window string
+	closes       time.Time
 }
 
 // shut is the hold that a calendar means which is not open.
@@ -161,7 +186,7 @@ func (t *tour) heldByRefusal(s *stop) hold {
 	if r == nil {
 		return hold{}
 	}
-	s.refused = r.At
+	s.refused = r
 	if r.Errored {
 		return hold{} // the node comes last, and that is enough
 	}
@@ -193,9 +218,9 @@ func (t *tour) restrain() {
 	for i := range t.stops {
 		switch s := &t.stops[i]; {
 		case s.set == nil, s.visit == nil:
-		case s.hold.reason == "":
+		case s.reason() == "":
 			t.giveUp(s)
-		case (!s.begun || s.hold.byWave() || (s.hold.reason == NoRoom && !s.down)) && !t.inDoubt(s.visit):
+		case (!s.begun || s.reason().byWave() || (s.reason() == NoRoom && !s.down)) && !t.inDoubt(s.visit):
 			t.forsake(s)
 		}
 	}
@@ -215,18 +240,19 @@ func (t *tour) giveUp(s *stop) {
 // something must be in its way, though nobody refused it: a webhook that fails,
 // say. A node that is down by our doing keeps its slot.
 func (t *tour) giveWay(s *stop) {
-	pod := s.verdict.Pod
+	pod := s.pod
 	if s.step == nil || s.step.Retried || s.step.Pod != pod.UID || !s.step.Settled.IsZero() || s.underWay > 1 || (s.begun && s.down) {
 		return
 	}
 	if t.inDoubt(s.visit) {
 		return
 	}
-	t.book.refuse(Refusal{
+	r := Refusal{
 		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: pod.UID, At: t.now, Errored: true,
 		Message: "no eviction was possible within " + doubt.String(),
-	})
-	s.refused = t.now
+	}
+	t.book.refuse(r)
+	s.refused = &r
 	t.forsake(s)
 }
 

@@ -226,12 +226,12 @@ func (t *tour) giveUpJobs(s *stop) {
 
 func (t *tour) shutByJob(s *stop, message string, g policy.Gate) {
 	r := Refusal{
-		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.verdict.Pod.UID, At: t.now,
+		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.pod.UID, At: t.now,
 		Message: message, Gate: g.Name,
 	}
 	r.Again = t.book.ledger.refusedBefore(r)
 	t.book.refuse(r)
 	t.forsake(s)
 	t.alarm.at(r.triedAgain())
-	s.hold, s.refused = hold{action: Hold, reason: GateShut, message: message}, t.now
+	s.hold, s.refused = t.share(hold{action: Hold, reason: GateShut, message: message}), &r
 }

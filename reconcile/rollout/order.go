@@ -70,13 +70,13 @@ func (s *stop) before(o *stop, d *domains) int {
 	if c := s.rank() - o.rank(); c != 0 {
 		return c
 	}
-	if c := s.refused.Compare(o.refused); c != 0 {
+	if c := s.refused.at().Compare(o.refused.at()); c != 0 {
 		return c
 	}
 	if c := d.before(s.domain, o.domain); c != 0 {
 		return c
 	}
-	if c := s.verdict.Pod.Created.Compare(o.verdict.Pod.Created); c != 0 {
+	if c := s.pod.Created.Compare(o.pod.Created); c != 0 {
 		return c
 	}
 	return s.decision - o.decision
@@ -90,9 +90,9 @@ func (s *stop) rank() int {
 		return 1
 	case s.visit != nil:
 		return 2
-	case !s.refused.IsZero():
+	case s.refused != nil:
 		return 5
-	case s.verdict.State == health.OutdatedDown:
+	case s.state == health.OutdatedDown:
 		return 3
 	default:
 		return 4

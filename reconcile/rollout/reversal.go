@@ -190,7 +190,7 @@ func (t *tour) astray() string {
 // wave has to try it first.
 func (t *tour) goesBack(s *stop) bool {
 	r := t.book.ledger.reversal(s.set.key)
-	return r != nil && s.set.trusted() && s.set.Revision == r.To && s.verdict.Pod != nil && s.verdict.Pod.Hash == r.From
+	return r != nil && s.set.trusted() && s.set.Revision == r.To && s.pod != nil && s.pod.Hash == r.From
 }
 
 // reverse records a reversal in the place of the DaemonSet's last one.

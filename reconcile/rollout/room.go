@@ -23,7 +23,7 @@ func (t *tour) room(s *stop) hold {
 
 // growing says that the new pod needs more than the one that is there.
 func (s *stop) growing() bool {
-	pod := s.verdict.Pod
+	pod := s.pod
 	return pod != nil && pod.Needs != nil && !s.set.needs.Within(*pod.Needs)
 }
 
@@ -43,5 +43,5 @@ func (t *tour) knownNoRoom(s *stop) hold {
 // awaited says that the answer about a node is on its way, so that its place is
 // kept and not all nodes are asked about at once.
 func (t *tour) awaited(s *stop) bool {
-	return s.hold.reason == Checking && t.inquiry.asked[t.roomFor(s)] && t.inquiry.answers[t.roomFor(s)].Reply != Unknown
+	return s.reason() == Checking && t.inquiry.asked[t.roomFor(s)] && t.inquiry.answers[t.roomFor(s)].Reply != Unknown
 }

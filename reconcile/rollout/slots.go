@@ -21,7 +21,7 @@ type slots struct {
 type waveSlots struct {
 	held
 	most  int
-	spent sentence
+	spent counted
 }
 
 // held counts visits, and of them those whose node is out of service right now.
@@ -73,9 +73,9 @@ func (l *slots) hold(s *stop) hold {
 	}
 	switch {
 	case used >= w.most:
-		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of(used, w.most, func() string { return fmt.Sprintf(words, used, w.most) })}
+		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{used, w.most}, func() string { return fmt.Sprintf(words, used, w.most) })}
 	case all >= most:
-		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of(all, -most, func() string { return fmt.Sprintf(words, all, most) + ", in all waves" })}
+		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{all, -most}, func() string { return fmt.Sprintf(words, all, most) + ", in all waves" })}
 	default:
 		return hold{}
 	}

@@ -19,15 +19,15 @@ func (t *tour) status() PolicyStatus {
 	works := t.newWork()
 	for i := range t.stops {
 		stop := &t.stops[i]
-		if stop.set == nil && stop.hold.reason == "" {
+		if stop.set == nil && stop.reason() == "" {
 			continue
 		}
 		s.Remaining++
 		switch w := &works[stop.wave]; {
-		case stop.hold.reason.needsSomebody():
+		case stop.reason().needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
-		case stop.visit != nil && !stop.hold.reason.stopsPolicy():
+		case stop.visit != nil && !stop.reason().stopsPolicy():
 			w.underWay++
 		default:
 			w.waiting++

@@ -8,30 +8,46 @@ import (
 	"lamplighter.dev/reconcile/health"
 )
 
-// stop is one node of a tour.
+// stop is one node of a tour on which something is to be done or under way. There
+// may be as many as there are pods, so it is small.
 type stop struct {
 	node     *health.Node
-	wave     int            // its place
-	domain   string         // "" without a topology, and on nodes without the label
-	visit    *Visit         // nil when none is open
-	set      *daemonSet     // the one that comes next; nil when all are settled
-	step     *Step          // of the visit, about set
-	verdict  health.Verdict // about set
-	shown    shown          // what to speak of when set is nil
-	wanted   bool           // one of the DaemonSets should run or go on here
-	down     bool           // one of the DaemonSets is not available here
-	moving   bool           // set is on its way by itself
-	underWay int            // steps that have not settled
-	begun    bool           // something has come of an eviction
-	gone     int            // steps whose DaemonSet should not run here any more
-	halfWay  bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
+	place    int          // of the node in the fleet
+	wave     int          // its place
+	decision int          // its place in the plan
+	domain   string       // "" without a topology, and on nodes without the label
+	visit    *Visit       // nil when none is open
+	underWay int          // steps that have not settled
+	set      *daemonSet   // the one that comes next; nil when all are settled
+	step     *Step        // of the visit, about set
+	pod      *health.Pod  // of set; nil when there is none
+	state    health.State // of the node for set
+	down     bool         // one of the DaemonSets is not available here
+	begun    bool         // something has come of an eviction
 
-	refused time.Time // when the eviction that comes next came to nothing last; zero when it did not
+	refused   *Refusal // of the eviction that comes next, when that came to nothing; nil when it did not
+	awaits    *hold    // what set does by itself, or is in the way of its pod; nil when the next eviction is ours
+	verifying *hold    // why the visit is not over although it waits; nil when it does not end here
+	hold      *hold    // why nothing may be evicted here, whatever the slots; without a reason it may
+}
 
-	verifying hold // why the visit is not over although it waits; zero when it does not end here
+// look is a stop while its node is looked at.
+type look struct {
+	stop
+	verdict health.Verdict // about set
+	moving  bool           // set is on its way by itself
+	shown   shown          // what to speak of when set is nil
+	wanted  bool           // one of the DaemonSets should run or go on here
+	gone    int            // steps whose DaemonSet should not run here any more
+	halfWay bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
+}
 
-	decision int  // its place in the plan
-	hold     hold // why nothing may be evicted here, whatever the slots; zero when it may
+// reason is that of the hold; "" when the next pod may be evicted.
+func (s *stop) reason() Reason {
+	if s.hold == nil {
+		return ""
+	}
+	return s.hold.reason
 }
 
 // consider takes in one DaemonSet of the policy, in the policy's order. The
@@ -39,7 +55,7 @@ type stop struct {
 // before the network is back. But a pod that moves by itself is waited for
 // first, wherever it is in the order, so that one node never has two pods
 // down by our doing; a failed one is not, since what comes before it may mend it.
-func (s *stop) consider(d *daemonSet, step *Step, v health.Verdict, p health.Placement) {
+func (s *look) consider(d *daemonSet, step *Step, v health.Verdict, p health.Placement) {
 	s.down = s.down || (v.State != health.Current && v.State != health.Outdated && v.State != health.NotWanted)
 	switch leftOver := !p.ShouldRun && (v.State == health.Outdated || v.State == health.OutdatedDown); {
 	case leftOver:
@@ -56,6 +72,7 @@ func (s *stop) consider(d *daemonSet, step *Step, v health.Verdict, p health.Pla
 	moving := v.State == health.Settling || v.State == health.Replacing || (v.State == health.Stuck && step != nil)
 	if s.set == nil || (moving && !s.moving) {
 		s.set, s.step, s.verdict, s.moving = d, step, v, moving
+		s.pod, s.state = v.Pod, v.State
 	}
 }
 
@@ -78,7 +95,7 @@ func (s *shown) take(o shown) {
 func (s *shown) leftOver() bool { return s.weight == 2 }
 
 // weigh says what has come of a step. It returns whether that is in doubt.
-func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, doubtful bool) bool {
+func (s *look) weigh(step *Step, v health.Verdict, p health.Placement, doubtful bool) bool {
 	if step == nil {
 		return false
 	}
@@ -96,4 +113,12 @@ func (s *stop) weigh(step *Step, v health.Verdict, p health.Placement, doubtful 
 		s.begun = s.begun || !untouched || step.Retried
 		return left
 	}
+}
+
+// at is when the eviction was refused; zero when it was not.
+func (r *Refusal) at() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	return r.At
 }

@@ -20,7 +20,7 @@ type domains struct {
 	down    map[string]int // of them, those whose node is out of service right now
 	begun   string         // the one to be finished before the next
 	some    bool           // begun is one
-	busy    sentence
+	busy    counted
 }
 
 func (t *tour) newDomains() *domains {
@@ -85,7 +85,7 @@ func (d *domains) hold(s *stop) hold {
 	if d.Key == "" || (s.visit != nil && s.down) || len(busy) <= most {
 		return hold{}
 	}
-	return hold{action: Hold, reason: TopologyBusy, message: d.busy.of(len(busy), one(s.visit != nil), func() string {
+	return hold{action: Hold, reason: TopologyBusy, message: d.busy.of([2]int{len(busy), one(s.visit != nil)}, func() string {
 		return fmt.Sprintf("%s: at most %d, and visits are in %s", d.Key, d.MaxDomains, listed(slices.Sorted(maps.Keys(busy))))
 	})}
 }

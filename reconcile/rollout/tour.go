@@ -49,6 +49,9 @@ type tour struct {
 	buffer   []*health.Pod
 	youngest time.Time         // when the last of the node's settled pods became available
 	busy     map[string]string // by policy: what is said of the nodes that it visits
+	shared   *hold             // the last one that was shared
+	shut     hold              // what a window means that is shut for all nodes
+	late     sentence[lateness]
 }
 
 func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]Decision) *tour {
@@ -74,6 +77,9 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 	t.verifies = slices.ContainsFunc(p.AllGates(), func(g policy.Gate) bool { return g.Job.When == policy.After })
 	t.outdated, t.settled, t.unsettled = make([]int, len(t.sets)), make([]int, len(t.sets)), make([]int, len(t.sets))
 	t.window = t.hours.Any()
+	if !t.window.Open {
+		t.shut = shut(t.window)
+	}
 	a.at(t.window.ValidUntil)
 	for i := range p.Calendar.Allows {
 		t.perNode = t.perNode || p.Calendar.Allows[i].Selector != nil
@@ -105,7 +111,7 @@ func (t *tour) survey() {
 	}
 	t.stops = make([]stop, 0, min(expected, len(t.nodes)))
 	const ahead = 64
-	var s stop // one for all nodes, since it is large and most need none
+	var s look // one for all nodes, since it is large and most need none
 	for i, node := range t.nodes {
 		if i%ahead == 0 {
 			t.readAhead(span{i, min(i+ahead, len(t.nodes))}, t.sets)
@@ -116,8 +122,8 @@ func (t *tour) survey() {
 		t.wanted += one(s.wanted)
 		t.waves[s.wave].take(&s, t.youngest)
 		if s.set != nil || s.visit != nil {
-			s.decision = len(*t.decisions)
-			t.stops = append(t.stops, s)
+			s.decision, s.awaits = len(*t.decisions), t.share(awaited(s.verdict))
+			t.stops = append(t.stops, s.stop)
 		}
 		t.leftOver += one(s.set == nil && s.shown.leftOver())
 		*t.decisions = append(*t.decisions, s.settled(t.policy.Name, t.waves[s.wave].Name))
@@ -131,8 +137,8 @@ func (t *tour) survey() {
 }
 
 // visitNode looks at one node, and says whether the policy has something there.
-func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
-	*s, t.youngest = stop{node: node, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}, time.Time{}
+func (t *tour) visitNode(i int, node *health.Node, s *look) bool {
+	*s, t.youngest = look{stop: stop{node: node, place: i, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}}, time.Time{}
 	ours := s.visit != nil
 	for place, set := range t.sets {
 		d := t.fleet.sets[set]
@@ -162,7 +168,7 @@ func (t *tour) visitNode(i int, node *health.Node, s *stop) bool {
 		}
 	}
 	if ours {
-		t.place(s)
+		t.place(&s.stop)
 		t.adoptVerifying(s)
 		t.conclude(s)
 	}

@@ -21,15 +21,15 @@ func (t *tour) verified(s *stop) bool {
 		job := t.jobOf(s, g)
 		r := t.run(s, job)
 		if r == nil {
-			s.hold = t.startJob(s, job)
+			s.hold = t.share(t.startJob(s, job))
 			return false
 		}
 		if t.followJob(r, job); r.Ended.IsZero() {
-			s.hold = r.waits(g)
+			s.hold = t.share(r.waits(g))
 			return false
 		}
 		if r.Failed && !t.excused(s, *last, g, r) {
-			s.hold = hold{action: Hold, reason: Failed, message: "gate " + g.Name + ": " + r.Message}
+			s.hold = t.share(hold{action: Hold, reason: Failed, message: "gate " + g.Name + ": " + r.Message})
 			return false
 		}
 	}
@@ -63,7 +63,7 @@ func (v *Visit) lastSettled() *Step {
 
 // adoptVerifying makes up for a ledger that was lost: a node that has settled so
 // lately that its Job may still run is taken for one that we visit.
-func (t *tour) adoptVerifying(s *stop) {
+func (t *tour) adoptVerifying(s *look) {
 	if !t.book.lost || !t.verifies || s.visit != nil || s.set != nil || s.shown.set == nil || !s.wanted || !t.rollingOut() {
 		return
 	}
@@ -84,7 +84,7 @@ func (t *tour) adoptVerifying(s *stop) {
 
 // verifying says that a visit waits for its last Job, or that it has failed.
 func (t *tour) verifying() bool {
-	return slices.ContainsFunc(t.stops, func(s stop) bool { return s.set == nil && s.visit != nil && s.hold.reason != "" })
+	return slices.ContainsFunc(t.stops, func(s stop) bool { return s.set == nil && s.visit != nil && s.reason() != "" })
 }
 
 // rollingOut says that pods of another revision are left.

@@ -39,7 +39,7 @@ type book struct {
 	open   map[visitKey]*Visit
 
 	failed  map[Failure]int // by key: the place in the ledger
-	refused map[visitKey]Refusal
+	refused map[visitKey]*Refusal
 	waves   map[waveKey]SettledWave
 	jobs    []Job // to be created
 
@@ -54,11 +54,11 @@ func newBook(l Ledger) *book {
 		lost:    l.lost(),
 		open:    make(map[visitKey]*Visit, len(l.Visits)),
 		failed:  make(map[Failure]int, len(l.Failures)),
-		refused: make(map[visitKey]Refusal, len(l.Refusals)),
+		refused: make(map[visitKey]*Refusal, len(l.Refusals)),
 		waves:   map[waveKey]SettledWave{},
 	}
 	for _, r := range l.Refusals {
-		b.refused[visitKey{r.Policy, r.Node}] = r
+		b.refused[visitKey{r.Policy, r.Node}] = &r
 	}
 	for i := range b.ledger.Visits {
 		v := &b.ledger.Visits[i]
@@ -98,7 +98,7 @@ func (b *book) withdraw(v *Visit) { delete(b.open, visitKey{v.Policy, v.Node}) }
 func (b *book) refuse(r Refusal) {
 	b.ledger.Refusals = append(slices.DeleteFunc(b.ledger.Refusals, r.sameNode), r)
 	slices.SortFunc(b.ledger.Refusals, compareRefusals)
-	b.refused[visitKey{r.Policy, r.Node}] = r
+	b.refused[visitKey{r.Policy, r.Node}] = &r
 }
 
 // fail records a failure, once.
@@ -123,18 +123,19 @@ func (b *book) visits() []Visit {
 	return visits
 }
 
-// owners are the visits whose policy may work on their node: the one that has
-// cordoned it, or else the oldest. There is more than one only after a ledger was
-// lost or a DaemonSet changed its policy. A policy that is gone owns nothing: nobody
-// goes on with its visits.
-func (b *book) owners(f *fleet, policies []policy.UpgradePolicy) map[string]*Visit {
-	owners := make(map[string]*Visit, len(b.open))
+// owners are the visits whose policy may work on their node, by its place: the one
+// that has cordoned it, or else the oldest. There is more than one only after a
+// ledger was lost or a DaemonSet changed its policy. A policy that is gone owns
+// nothing: nobody goes on with its visits.
+func (b *book) owners(f *fleet, policies []policy.UpgradePolicy) []*Visit {
+	owners := make([]*Visit, len(f.nodes))
 	for _, v := range b.visits() {
-		if !slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy }) {
+		node, exists := f.byNode[v.Node]
+		if !exists || !slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy }) {
 			continue
 		}
-		if o := owners[v.Node]; o == nil || v.Started.Before(o.Started) && !f.cordonedFor(o) || f.cordonedFor(&v) {
-			owners[v.Node] = &v
+		if o := owners[node]; o == nil || v.Started.Before(o.Started) && !f.cordonedFor(o) || f.cordonedFor(&v) {
+			owners[node] = &v
 		}
 	}
 	return owners
@@ -214,16 +215,16 @@ func (b *book) prove(daemonSet, revision string) {
 // conclude closes the visit of a stop when nothing of it is under way and
 // either nothing is left to do or what is left waits for somebody, so that
 // other nodes get its slot.
-func (t *tour) conclude(s *stop) {
+func (t *tour) conclude(s *look) {
 	if s.visit == nil || s.underWay > 0 {
 		return
 	}
 	switch {
-	case s.halfWay && (s.visit.preparing() || !t.waitsForSomebody(s)):
+	case s.halfWay && (s.visit.preparing() || !t.waitsForSomebody(&s.stop)):
 		return // the next DaemonSet's turn
 	case s.halfWay || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)
-	case !t.verified(s):
+	case !t.verified(&s.stop):
 		return
 	default:
 		t.book.end(s.visit, s.visit.outcome(), t.now)
@@ -240,9 +241,9 @@ func (t *tour) waitsForSomebody(s *stop) bool {
 
 // refusal is what the API server said to the eviction that comes next.
 func (t *tour) refusal(s *stop) *Refusal {
-	r, ok := t.book.refused[visitKey{t.policy.Name, s.node.Name}]
-	if !ok || r.DaemonSet != s.set.key || s.verdict.Pod == nil || r.Pod != s.verdict.Pod.UID {
+	r := t.book.refused[visitKey{t.policy.Name, s.node.Name}]
+	if r == nil || r.DaemonSet != s.set.key || s.pod == nil || r.Pod != s.pod.UID {
 		return nil
 	}
-	return &r
+	return r
 }

@@ -95,7 +95,7 @@ func (t *tour) place(s *stop) {
 // take counts a node on which nothing is to be done, with the instant at which the
 // last of its pods settled. The others are counted when it is known what holds
 // them.
-func (w *wave) take(s *stop, settledAt time.Time) {
+func (w *wave) take(s *look, settledAt time.Time) {
 	w.nodes += one(s.wanted)
 	switch {
 	case s.set != nil, s.visit != nil, !s.wanted:
@@ -123,9 +123,13 @@ func (t *tour) holdWaves() {
 	for i := t.gate + 1; i < len(t.waves); i++ {
 		t.waves[i].state, t.waves[i].until, t.waves[i].message = WavePending, time.Time{}, ""
 	}
+	if t.gate == len(t.waves) {
+		return
+	}
+	held := t.share(t.waves[t.gate].hold())
 	for i := range t.stops {
-		if s := &t.stops[i]; s.wave > t.gate && s.set != nil && (s.visit == nil || !s.down) && s.hold.givesWayToWave() && !t.goesBack(s) {
-			s.hold = t.waves[t.gate].hold()
+		if s := &t.stops[i]; s.wave > t.gate && s.set != nil && (s.visit == nil || !s.down) && s.reason().givesWayToWave() && !t.goesBack(s) {
+			s.hold = held
 		}
 	}
 }
@@ -143,11 +147,11 @@ func (t *tour) weighWave(s *stop) {
 		w.blocked++
 	case t.runsUnsettled(s):
 		w.unsettled++
-		w.failed += one(s.verdict.State == health.Failed)
+		w.failed += one(s.state == health.Failed)
 		if w.witness == "" {
 			w.witness = s.node.Name
 		}
-	case s.hold.reason.needsSomebody():
+	case s.reason().needsSomebody():
 		w.blocked++
 	default:
 		w.toVisit++
@@ -157,11 +161,11 @@ func (t *tour) weighWave(s *stop) {
 // runsUnsettled says that the node has, or is about to get, a pod of the revision
 // that is not settled.
 func (t *tour) runsUnsettled(s *stop) bool {
-	switch s.verdict.State {
+	switch s.state {
 	case health.Settling, health.Failed, health.Missing, health.Replacing:
 		return true
 	case health.Unreachable:
-		return s.verdict.Pod != nil && s.verdict.Pod.Hash == s.set.Revision
+		return s.pod != nil && s.pod.Hash == s.set.Revision
 	default:
 		return false
 	}
@@ -170,7 +174,7 @@ func (t *tour) runsUnsettled(s *stop) bool {
 // acknowledged says that somebody knows that the node has failed, and wants the
 // others to go on.
 func (t *tour) acknowledged(s *stop) bool {
-	if s.set == nil || s.verdict.State == health.Outdated || s.verdict.State == health.OutdatedDown {
+	if s.set == nil || s.state == health.Outdated || s.state == health.OutdatedDown {
 		return false
 	}
 	key := Failure{Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Revision: s.set.Revision}
@@ -260,8 +264,8 @@ func (w *wave) hold() hold {
 }
 
 // givesWayToWave says that a wave whose turn is not yet is more of a reason.
-func (h hold) givesWayToWave() bool {
-	switch h.reason {
+func (r Reason) givesWayToWave() bool {
+	switch r {
 	case "", WindowShut, Frozen, TooLateToStart, DisruptionBudget:
 		return true
 	default:
@@ -269,7 +273,7 @@ func (h hold) givesWayToWave() bool {
 	}
 }
 
-func (h hold) byWave() bool { return h.reason == WaveWaiting || h.reason == Soaking }
+func (r Reason) byWave() bool { return r == WaveWaiting || r == Soaking }
 
 // waveStatus is for a policy that has waves.
 func (t *tour) waveStatus() []WaveStatus {
