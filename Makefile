@@ -99,7 +99,7 @@ bench: ## Run the benchmarks
 
 .PHONY: bench-rollout
 bench-rollout: sandbox ## Time a rollout over 500 nodes against Kubernetes' own RollingUpdate (minutes)
-	go test ./internal/e2e -run '^$$' -bench '^BenchmarkRollout$$' -benchtime 1x -timeout 30m -v
+	go test ./internal/e2e -run '^$$' -bench '^BenchmarkRollout$$' -benchtime 1x -timeout 60m -v
 
 .PHONY: bench-apply
 bench-apply: sandbox bin/kubectl ## Time applying 500 and 2,000 objects against a bare loop and kubectl (minutes)
