@@ -24,6 +24,7 @@ type Pod struct {
 	Phase      corev1.PodPhase
 	Deleting   bool // has a deletionTimestamp
 	Ready      bool
+	Disruption string    // who or what ends it, if that is said: the message of its DisruptionTarget condition
 	ReadySince time.Time // zero when not Ready
 	Created    time.Time
 
@@ -35,7 +36,6 @@ type Pod struct {
 	Finalizers       []string  // that keep it from going; nil unless Deleting
 	GracePeriod      time.Duration
 	Problem          Problem
-	Disruption       string // who or what ends it, if that is said: the message of its DisruptionTarget condition
 	References       []inventory.ID
 	Needs            *Needs // nil when not known
 }

@@ -159,7 +159,7 @@ func (f *fleet) readAhead(nodes span, sets []int) (sum int) {
 		for _, set := range sets {
 			for i := f.first[node*len(f.sets)+set]; i != 0; i = f.next[i-1] {
 				p := &f.pods[i-1]
-				sum += len(p.Hash) + one(p.Ready) + p.Created.Nanosecond()
+				sum += len(p.Hash) + len(p.Disruption) + p.Created.Nanosecond()
 			}
 		}
 	}
