@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	modelSteps = flag.Int("model.steps", 500_000, "steps of TestModel, shared by all runs")
+	modelSteps = flag.Int("model.steps", 1_000_000, "steps of TestModel, shared by all runs")
 	modelSeed  = flag.Uint64("model.seed", 1, "seed of TestModel")
 )
 
