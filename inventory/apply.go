@@ -34,7 +34,7 @@ func (p *planner) applies() ([][]Decision, error) {
 func (p *planner) apply(id ID, o order) Decision {
 	c := p.rendered[id]
 	d := p.compared(c)
-	if d.Action == Apply && d.Reason != Drifted && len(p.Faults) > 0 {
+	if d.Action == Apply && !c.Drifted && len(p.Faults) > 0 {
 		d = p.refused()
 	}
 	if d.Action == Apply {
@@ -45,6 +45,7 @@ func (p *planner) apply(id ID, o order) Decision {
 		}
 	}
 	d.Object = c.Object
+	d.Drifted, d.Manager, d.Fields = c.Drifted, c.DriftedBy, c.DriftedFields
 	d.After = p.needs(c, o)
 	return d
 }
@@ -69,13 +70,18 @@ func (p *planner) compared(c Change) Decision {
 	if c.Deleting {
 		return hold(Terminating, "it is applied again when it is gone")
 	}
+	if c.Drifted && p.Drift == ReportDrift {
+		return hold(Drifted, "%s", driftMessage(c))
+	}
 	if veto, held := p.Vetoes[c.ID]; held {
 		return veto.decision()
 	}
 	switch {
+	case c.Kind == Create && c.Drifted:
+		return Decision{Action: Apply, Reason: Created, Message: driftMessage(c)}
 	case c.Kind == Create:
 		return Decision{Action: Apply, Reason: Created}
-	case c.Owner == "":
+	case c.Owner == "" && !c.Drifted: // one that was stripped of our marks is ours
 		return Decision{Action: Apply, Reason: Adopted}
 	case p.Reverted[c.ID] != "":
 		return Decision{Action: Apply, Reason: Reverted, Message: p.Reverted[c.ID]}
@@ -92,11 +98,22 @@ func (p *planner) refused() Decision {
 	return hold(CommitRefused, "%s is not applied: %s", Format(first.ID), first.Reason)
 }
 
+// driftMessage says by whom an object was changed, and where, as far as that is
+// known.
 func driftMessage(c Change) string {
-	if c.DriftedBy == "" {
+	message := "changed"
+	switch {
+	case c.Kind == Create:
+		return "deleted by somebody"
+	case c.DriftedBy != "":
+		message += " by " + strconv.Quote(c.DriftedBy)
+	case len(c.DriftedFields) == 0:
 		return ""
 	}
-	return "changed by " + strconv.Quote(c.DriftedBy)
+	if len(c.DriftedFields) > 0 {
+		message += ": " + summarise(c.DriftedFields)
+	}
+	return message
 }
 
 // unapplicable is the decision for an object that could not be compared.
@@ -126,7 +143,9 @@ func (p *planner) needs(c Change, o order) []ID {
 // blocker finds a dependency of a changed object that will not be in place.
 func (p *planner) blocker(c Change, o order) (Decision, bool) {
 	for _, id := range p.needs(c, o) {
-		if d := p.decided[id]; d.Action != Apply && d.Action != Keep {
+		d := p.decided[id]
+		there := d.Reason == Drifted && p.rendered[id].Kind != Create // as it was applied once, and left as it is
+		if d.Action != Apply && d.Action != Keep && !there {
 			return d, true
 		}
 	}

@@ -30,11 +30,12 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 // TestCases plans every file of testdata. A file starts with a comment that
 // says what it is about and, if the guards are lifted, the line allow-prune, or
 // the line ends if the instance does, or the line whole if the commit comes into
-// force whole or not at all.
+// force whole or not at all, or the line report if drift is only reported.
 // Then come, one object a line:
 //
 //   - rendered: create, update or none, the object, and what else is so: owner=,
-//     deleting, drifted, conflict=manager:field, rejected=, error=, needs=object, uid=.
+//     deleting, drifted=manager:field, conflict=manager:field, rejected=, error=, needs=object,
+//     uid=.
 //     What is not created, or is owned, is owned, by us unless owner= says otherwise.
 //   - orphans: the object and what else is so: owner=, gone, unseen, detach,
 //     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object, uid=.
@@ -135,6 +136,8 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 			in.Ends, in.AllowPrune = true, true
 		case line == "whole":
 			whole = true
+		case line == "report":
+			in.Drift = inventory.ReportDrift
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
@@ -227,7 +230,11 @@ func readChange(t *testing.T, words []string) inventory.Change {
 		case "deleting":
 			c.Deleting = true
 		case "drifted":
-			c.Drifted, c.DriftedBy = true, value
+			manager, fields, _ := strings.Cut(value, ":")
+			c.Drifted, c.DriftedBy = true, manager
+			if fields != "" {
+				c.DriftedFields = strings.Split(fields, ",")
+			}
 		case "conflict":
 			manager, field, _ := strings.Cut(value, ":")
 			c.Err = &inventory.ConflictError{Manager: manager, Fields: strings.Split(field, ",")}

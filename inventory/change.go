@@ -35,8 +35,11 @@ type Change struct {
 	// Drifted says that the rendered content is the one applied last, and that
 	// somebody has changed the live object since.
 	Drifted bool
-	// DriftedBy is the field manager that changed it last, if that is known.
-	DriftedBy string
+	// DriftedBy is the field manager that changed it, if that is known, and
+	// DriftedFields are the paths of what is another than in Git, sorted. A
+	// drifted object that does not exist has been deleted.
+	DriftedBy     string
+	DriftedFields []string
 	// UID is that of the live object; empty if it does not exist.
 	UID types.UID
 	// Owner is the owning inventory of the live object; empty if it has none.

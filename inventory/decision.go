@@ -30,7 +30,7 @@ type Reason string
 const (
 	Created   Reason = "Created"   // it does not exist yet
 	Changed   Reason = "Changed"   // Git says something else than the cluster
-	Drifted   Reason = "Drifted"   // somebody changed it since it was applied
+	Drifted   Reason = "Drifted"   // somebody changed it since it was applied; held if drift is only reported
 	Adopted   Reason = "Adopted"   // it exists, belongs to no inventory, and becomes ours
 	Unchanged Reason = "Unchanged" // applying it would change nothing
 )
@@ -86,6 +86,12 @@ type Decision struct {
 	Reason  Reason
 	Until   time.Time // when a hold ends, zero if that is not known
 	Message string    // what the reason does not say; may be empty
+
+	// Drifted, Manager and Fields are what [Change] says of drift, whatever the
+	// reason.
+	Drifted bool
+	Manager string
+	Fields  []string
 
 	// Object is what is sent. It is nil for orphans.
 	Object *unstructured.Unstructured

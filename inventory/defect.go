@@ -21,10 +21,12 @@ type Defect struct{ Field, Message string }
 
 // Defects lists what is wrong with an object whatever the cluster, in the order
 // of its fields: names, labels and annotations beyond the limits, and entries of
-// one list with the same key, which a server-side apply cannot tell apart;
-// and what SOPS has encrypted. It quotes no values but keys and labels.
+// one list with the same key, which a server-side apply cannot tell apart; what
+// SOPS has encrypted; and fields to ignore that cannot be. It quotes no values
+// but keys, labels and pointers.
 func Defects(obj *unstructured.Unstructured) []Defect {
 	out := append(nameDefects(obj), encryptionDefects(obj)...)
+	out = append(out, ignoreDefects(obj)...)
 	out = append(out, metadataDefects(obj.Object, "metadata")...)
 	if at, ok := templates[obj.GroupVersionKind().GroupKind().String()]; ok {
 		template, _, err := unstructured.NestedMap(obj.Object, at...)

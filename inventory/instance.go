@@ -16,6 +16,11 @@ const (
 	// name. Watches select by it.
 	InstanceLabel = "lamplighter.dev/instance"
 
+	// AppliedAnnotation is on every object we apply; its value is a digest of what
+	// Git said then. A live object that carries the digest of what Git says, and
+	// still differs, was changed by somebody.
+	AppliedAnnotation = "lamplighter.dev/applied"
+
 	// OwnerAnnotation names the inventory that owns an object.
 	OwnerAnnotation = "config.k8s.io/owning-inventory"
 

@@ -37,7 +37,21 @@ type Input struct {
 	Ends bool
 	// Kept are objects that are released instead of pruned, and why.
 	Kept map[ID]Veto
+	// Drift says what becomes of what somebody else has changed. Empty corrects
+	// it.
+	Drift DriftMode
 }
+
+// DriftMode says what becomes of an object that was as Git says and that
+// somebody has changed, or deleted, since.
+type DriftMode string
+
+// The modes. Whatever the mode, a commit that changes the object applies all of
+// it.
+const (
+	CorrectDrift DriftMode = "correct" // it is applied again
+	ReportDrift  DriftMode = "report"  // it is held as it is
+)
 
 // Plan is what is to be done with all objects of an instance.
 type Plan struct {
@@ -79,7 +93,7 @@ func (p Plan) Touches() bool {
 //     owned by another inventory is pruned, and no namespace or definition that
 //     would take such an object with it;
 //   - with Faults, nothing is changed but what has drifted from content that
-//     was applied before;
+//     was applied before, and with ReportDrift that is not either;
 //   - unless AllowPrune is set, nothing is pruned if nothing is rendered, or
 //     if more than half of the objects would go;
 //   - an object is applied only if what it depends on is in place or is

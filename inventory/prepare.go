@@ -19,7 +19,8 @@ var serverFields = []string{
 }
 
 // Prepare returns a copy of a rendered object as it is sent: with the label and
-// the annotation that say whose it is, and without what is not ours to say
+// the annotations that say whose it is and what was sent, and without what is
+// not ours to say
 // (status, server-set metadata, metadata that is null). A Secret's stringData
 // becomes data, because the API server forgets who owns a stringData key and
 // would keep one that Git has dropped.
@@ -45,10 +46,20 @@ func Prepare(obj *unstructured.Unstructured, instance Instance) (*unstructured.U
 	}
 	labels[InstanceLabel] = instance.Name
 	annotations[OwnerAnnotation] = instance.ID()
+	delete(annotations, AppliedAnnotation)
 	out.SetLabels(labels)
+	out.SetAnnotations(annotations)
+	hash, err := ContentHash(out)
+	if err != nil {
+		return nil, err
+	}
+	annotations[AppliedAnnotation] = hash[:appliedLength]
 	out.SetAnnotations(annotations)
 	return out, nil
 }
+
+// appliedLength is how many digits of a digest tell one content from another.
+const appliedLength = 16
 
 // dropServerFields removes server-set and null fields from object metadata.
 func dropServerFields(metadata any) {

@@ -86,7 +86,11 @@ stringData: {n: 1}`,
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(fromYAML(t, tc.want).Object, got.Object); diff != "" {
+			unmarked := got.DeepCopy()
+			if digest := takeDigest(unmarked); len(digest) != 16 {
+				t.Errorf("digest of what is sent: got %q, want 16 digits", digest)
+			}
+			if diff := cmp.Diff(fromYAML(t, tc.want).Object, unmarked.Object); diff != "" {
 				t.Errorf("prepared (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before.Object, in.Object); diff != "" {
@@ -131,5 +135,31 @@ func TestContentHashIgnoresTheOrderOfFields(t *testing.T) {
 	}
 	if hash("{kind: A, b: [1, 2]}") == hash("{kind: A, b: [2, 1]}") {
 		t.Error("different lists have equal hashes")
+	}
+}
+
+// takeDigest removes the digest of what is sent from an object.
+func takeDigest(obj *unstructured.Unstructured) string {
+	annotations := obj.GetAnnotations()
+	digest := annotations[inventory.AppliedAnnotation]
+	delete(annotations, inventory.AppliedAnnotation)
+	obj.SetAnnotations(annotations)
+	return digest
+}
+
+// The digest is that of what Git says, even if a file was taken from a cluster.
+func TestDigestIsOfWhatGitSays(t *testing.T) {
+	digestOf := func(text string) string {
+		obj, err := inventory.Prepare(fromYAML(t, text), us)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return takeDigest(obj)
+	}
+	one := digestOf("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: '1', y: '2'}}")
+	same := digestOf("{kind: ConfigMap, apiVersion: v1, data: {y: '2', x: '1'}, metadata: {name: a, uid: u, annotations: {lamplighter.dev/applied: '1234'}}}")
+	other := digestOf("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {x: '1', y: '3'}}")
+	if one != same || one == other {
+		t.Errorf("digests: got %s, for the same %s, for another %s", one, same, other)
 	}
 }

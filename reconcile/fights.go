@@ -33,7 +33,7 @@ type fight struct {
 func (f fights) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
 	corrections := map[inventory.ID]string{}
 	for _, d := range plan.Decisions() {
-		if d.Action == inventory.Apply && d.Reason == inventory.Drifted {
+		if d.Action == inventory.Apply && d.Drifted {
 			corrections[d.ID] = cmp.Or(d.Message, "changed by somebody")
 		}
 	}

@@ -37,6 +37,7 @@ type world struct {
 	owned     inventory.Set
 	guarded   int
 	allow     bool // prune whatever the guards say
+	drift     inventory.DriftMode
 }
 
 // newWorld starts a cluster. Each test has an instance of its own, so that no
@@ -84,7 +85,7 @@ func (w *world) plan(t testing.TB, objects ...*unstructured.Unstructured) invent
 		t.Fatalf("orphans: %v", err)
 	}
 	plan, err := inventory.New(inventory.Input{
-		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow, Guarded: w.guarded,
+		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow, Guarded: w.guarded, Drift: w.drift,
 	})
 	if err != nil {
 		t.Fatalf("plan: %v", err)

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,7 +39,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return c.refusedDryRun(ctx, change, hash, err)
 	}
 	change.Merged = merged
-	former := hasFormer(current)
+	former := hasFormer(current, t.object)
 	if t.id.GroupKind == daemonSetKind {
 		if former {
 			c.predictTemplate(ctx, t, merged)
@@ -50,7 +51,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		change.Live, change.Merged = nil, nil
 	}
 	if change.Drifted {
-		change.DriftedBy = lastForeign(current)
+		change.DriftedBy, change.DriftedFields = changedBy(current, merged), changedFields(current, merged)
 	}
 	return change, c.learn(t.id, known{hash: hash, clean: !former, change: change}, current)
 }
@@ -106,9 +107,15 @@ func noDryRun(err error) bool {
 	return ok && apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run")
 }
 
-func hasFormer(obj *unstructured.Unstructured) bool {
-	for _, e := range obj.GetManagedFields() {
-		if isFormer(e) {
+// hasFormer reports whether former managers hold fields that are to be ours.
+func hasFormer(live, object *unstructured.Unstructured) bool {
+	ignored, err := inventory.Ignored(object)
+	for _, e := range live.GetManagedFields() {
+		if !isFormer(e) {
+			continue
+		}
+		fields, fieldsErr := fieldsOf(e)
+		if err != nil || fieldsErr != nil || !fields.Difference(within(fields, ignored)).Empty() {
 			return true
 		}
 	}
@@ -138,6 +145,11 @@ func contentOf(obj *unstructured.Unstructured) map[string]any {
 		}
 		for _, field := range bookkeeping {
 			delete(kept, field)
+		}
+		if annotations, ok := kept["annotations"].(map[string]any); ok {
+			annotations = maps.Clone(annotations)
+			delete(annotations, inventory.AppliedAnnotation)
+			kept["annotations"] = annotations
 		}
 		content["metadata"] = kept
 	}

@@ -61,7 +61,7 @@ func TestEditIsNoticedAndUndone(t *testing.T) {
 
 	w.edit(t, "a", "kubectl-edit", `{"data":{"key":"2"}}`)
 	d, outcomes := w.passWhenNoticed(t, w.configMap(t, "a", "1"), inventory.Drifted)
-	if d.Message != `changed by "kubectl-edit"` {
+	if d.Message != `changed by "kubectl-edit": .data.key` {
 		t.Errorf("got %q, want by whom it was changed", d.Message)
 	}
 	w.wantOutcomes(t, outcomes, "Configured ConfigMap/a")

@@ -157,9 +157,9 @@ func absent(t target, defined map[schema.GroupKind]bool) inventory.Change {
 }
 
 // differing is the change for an object that exists and may differ.
-func (s subject) differing() inventory.Change {
+func (c *Cluster) differing(s subject) inventory.Change {
 	return inventory.Change{
-		ID: s.id, Kind: inventory.Update, Object: s.object,
+		ID: s.id, Kind: inventory.Update, Object: s.object, Drifted: c.drifted(s),
 		Owner: s.live.owner(), Deleting: s.live.deleting,
 	}
 }
@@ -167,9 +167,9 @@ func (s subject) differing() inventory.Change {
 // inspectOne compares one object.
 func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, error) {
 	if s.live == nil {
-		return c.rehearse(ctx, s, inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object})
+		return c.rehearse(ctx, s, inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object, Drifted: c.drifted(s)})
 	}
-	change := s.differing()
+	change := c.differing(s)
 	foreign := change.Owner != "" && change.Owner != c.opts.Instance.ID()
 	if foreign || change.Deleting {
 		return change, nil
@@ -185,17 +185,16 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 	// an object that is not ours yet, for our marks on it. Except for DaemonSets:
 	// what becomes of a pod template decides when it may be sent.
 	certain := change.Owner == "" || ok && !sameContent
-	if certain && s.id.GroupKind != daemonSetKind {
+	if certain && !change.Drifted && s.id.GroupKind != daemonSetKind {
 		return c.rehearse(ctx, s, change)
 	}
-	change.Drifted = ok && k.drifted(s.hash)
 	return c.compare(ctx, s.target, change, s.hash)
 }
 
 // inspectFully compares one object without looking at what is known.
 func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change, error) {
 	if s.live != nil {
-		return c.compare(ctx, s.target, s.differing(), s.hash)
+		return c.compare(ctx, s.target, c.differing(s), s.hash)
 	}
 	change := inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}
 	merged, err := c.dryRun(ctx, s.target, "")

@@ -34,10 +34,17 @@ type live struct {
 
 func (l *live) owner() string { return l.honoured[inventory.OwnerAnnotation] }
 
+// carries reports whether what Git says of an object is what was applied to it
+// last, by its own word.
+func (l *live) carries(object metav1.Object) bool {
+	digest := l.honoured[inventory.AppliedAnnotation]
+	return digest != "" && digest == object.GetAnnotations()[inventory.AppliedAnnotation]
+}
+
 // honouredAnnotations are those kept of a live object.
 var honouredAnnotations = []string{
 	inventory.OwnerAnnotation, inventory.DependsOnAnnotation,
-	inventory.DeletionAnnotation, inventory.OnRemoveAnnotation,
+	inventory.DeletionAnnotation, inventory.OnRemoveAnnotation, inventory.AppliedAnnotation,
 }
 
 // countedAnnotations are those in which controllers count generations: they say

@@ -55,6 +55,16 @@ func (k known) drifted(hash string) bool {
 	return k.hash == hash && (right || k.change.Drifted)
 }
 
+// drifted reports whether the live object, if it is not as Git says, was: it says
+// so itself, or this process has seen it. What is gone says nothing.
+func (c *Cluster) drifted(s subject) bool {
+	if s.live != nil && s.live.carries(s.object) {
+		return true
+	}
+	k, ok := c.knowledge(s.id)
+	return ok && (s.live == nil || k.uid == s.live.uid) && k.drifted(s.hash)
+}
+
 func (c *Cluster) knowledge(id inventory.ID) (known, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

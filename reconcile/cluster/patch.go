@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,12 +50,26 @@ func (c *Cluster) dryApply(ctx context.Context, t target, uid types.UID) error {
 }
 
 // send takes no field that another manager holds, except from those that yield,
-// or if conflicts are to be forced.
+// or if conflicts are to be forced, and of ignored ones not even then.
 func (c *Cluster) send(ctx context.Context, t target, uid types.UID, patch func(context.Context, []byte, metav1.PatchOptions) error) error {
-	body, err := bodyOf(t, uid)
-	if err != nil {
-		return err
+	for n := 1; ; n++ {
+		sent, err := c.ours(ctx, t, uid)
+		if err != nil {
+			return err
+		}
+		body, err := bodyOf(sent, uid)
+		if err != nil {
+			return err
+		}
+		err = c.sendBody(ctx, body, patch)
+		stale := sent.object.GetResourceVersion() != "" && apierrors.IsConflict(err) && len(conflicts(err)) == 0
+		if !stale || n == tries {
+			return err
+		}
 	}
+}
+
+func (c *Cluster) sendBody(ctx context.Context, body []byte, patch func(context.Context, []byte, metav1.PatchOptions) error) error {
 	force := c.opts.ForceConflicts
 	for {
 		err := c.tryServed(ctx, func(ctx context.Context) error {
@@ -151,7 +164,7 @@ func (c *Cluster) mergeOnce(ctx context.Context, t target) error {
 	if err != nil {
 		return err
 	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(m, formerManagers, inventory.FieldManager)
+	patch, err := upgradePatch(m, t.object)
 	if err != nil || patch == nil {
 		return err
 	}
@@ -159,20 +172,41 @@ func (c *Cluster) mergeOnce(ctx context.Context, t target) error {
 	return err
 }
 
-// lastForeign names the manager, other than us and the status writers, that
-// changed the object last.
-func lastForeign(obj *unstructured.Unstructured) string {
-	var (
-		name   string
-		newest metav1.Time
-	)
-	for _, e := range obj.GetManagedFields() {
-		if e.Manager == inventory.FieldManager || e.Subresource != "" || strings.TrimSpace(e.Manager) == "" {
+// upgradePatch makes the fields of former managers ours, those aside that the
+// object ignores; nil if there are none.
+func upgradePatch(m *metav1.PartialObjectMetadata, object *unstructured.Unstructured) ([]byte, error) {
+	ignored, err := inventory.Ignored(object)
+	if err != nil {
+		return nil, err
+	}
+	if len(ignored) == 0 {
+		return csaupgrade.UpgradeManagedFieldsPatch(m, formerManagers, inventory.FieldManager)
+	}
+	kept, theirs, err := leftToFormer(m.GetManagedFields(), ignored)
+	if err != nil {
+		return nil, err
+	}
+	upgraded := m.DeepCopy()
+	if err := csaupgrade.UpgradeManagedFields(upgraded, formerManagers, inventory.FieldManager); err != nil {
+		return nil, err
+	}
+	managed := upgraded.GetManagedFields()
+	for i, e := range managed {
+		if e.Manager != inventory.FieldManager || e.Operation != metav1.ManagedFieldsOperationApply {
 			continue
 		}
-		if e.Time != nil && (name == "" || newest.Before(e.Time)) {
-			name, newest = e.Manager, *e.Time
+		fields, err := fieldsOf(e)
+		if err != nil {
+			return nil, err
 		}
+		raw, err := fields.Difference(theirs).ToJSON()
+		if err != nil {
+			return nil, err
+		}
+		managed[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
 	}
-	return name
+	return json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": append(managed, kept...)},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": m.GetResourceVersion()},
+	})
 }

@@ -178,7 +178,7 @@ func meaningful(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
 		unstructured.RemoveNestedField(out.Object, "metadata", field)
 	}
-	for _, annotation := range []string{"deprecated.daemonset.template.generation", "kubectl.kubernetes.io/last-applied-configuration"} {
+	for _, annotation := range []string{"deprecated.daemonset.template.generation", "kubectl.kubernetes.io/last-applied-configuration", inventory.AppliedAnnotation} {
 		unstructured.RemoveNestedField(out.Object, "metadata", "annotations", annotation)
 	}
 	if len(out.GetAnnotations()) == 0 {
