@@ -85,6 +85,15 @@ func (p Plan) Touches() bool {
 	})
 }
 
+// Validate says what is wrong with a mode.
+func (m DriftMode) Validate() error {
+	switch m {
+	case "", CorrectDrift, ReportDrift:
+		return nil
+	}
+	return fmt.Errorf("%q: use %s or %s", string(m), CorrectDrift, ReportDrift)
+}
+
 // New plans a pass. What it promises, whatever the input:
 //
 //   - every rendered or owned object gets exactly one decision, and the order

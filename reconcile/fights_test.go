@@ -54,7 +54,7 @@ func TestRareCorrectionsAreNoFight(t *testing.T) {
 
 func correcting(c inventory.Change) inventory.Plan {
 	return inventory.Plan{Steps: [][]inventory.Decision{{{
-		ID: c.ID, Action: inventory.Apply, Reason: inventory.Drifted, Message: `changed by "hpa"`, Object: c.Object,
+		ID: c.ID, Action: inventory.Apply, Reason: inventory.Drifted, Drifted: true, Message: `changed by "hpa"`, Object: c.Object,
 	}}}}
 }
 

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"lamplighter.dev/inventory"
@@ -21,6 +22,21 @@ type ObjectNote struct {
 	Message string    `json:"message,omitempty"`
 	// Orphan says that it is no longer in Git.
 	Orphan bool `json:"orphan,omitempty"`
+	// Manager and Fields are who has changed what of an object that has drifted,
+	// as far as it is known.
+	Manager string   `json:"manager,omitempty"`
+	Fields  []string `json:"fields,omitempty"`
+}
+
+// aboutTemplate says that a DaemonSet's pod template may be another than in Git.
+func (n ObjectNote) aboutTemplate() bool {
+	switch inventory.Reason(n.Reason) {
+	case inventory.Reverted:
+		return false
+	case inventory.Drifted:
+		return len(n.Fields) == 0 || slices.ContainsFunc(n.Fields, func(f string) bool { return f == ".spec" || strings.HasPrefix(f, ".spec.template") })
+	}
+	return true
 }
 
 // Failed says that it was tried in vain, or will not be tried before a person
@@ -47,6 +63,7 @@ func notes(plan inventory.Plan) []ObjectNote {
 			out = append(out, ObjectNote{
 				Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
 				Until: d.Until.UTC(), Message: d.Message, Orphan: d.Object == nil,
+				Manager: d.Manager, Fields: d.Fields,
 			})
 		}
 	}

@@ -113,7 +113,7 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	if err != nil {
 		return Observation{}, err
 	}
-	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.allowsPrune(src), ClockProblem: r.clockProblem()}
+	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.allowsPrune(src), Drift: r.opts.Drift, ClockProblem: r.clockProblem()}
 	if src.Fleet != nil {
 		err = r.compare(ctx, &obs)
 	} else {
@@ -140,6 +140,7 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, r.revertedFleet(ctx, obs)); err != nil {
 		return err
 	}
+	obs.Changes = stillDeleted(obs.Changes, obs.State.Record, obs.Fleet.Commit)
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err
 	}

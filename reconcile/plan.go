@@ -42,6 +42,7 @@ type Observation struct {
 	Supposed bool // see [rollout.Observed]
 
 	AllowPrune bool
+	Drift      inventory.DriftMode
 	// ClockProblem says why this machine's clock is not to be trusted; empty
 	// when nothing is known against it.
 	ClockProblem string
@@ -73,6 +74,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Faults:     obs.Faults,
 			AllowPrune: obs.AllowPrune,
 			Guarded:    obs.State.Record.Guarded,
+			Drift:      obs.Drift,
 		})
 		if err != nil {
 			return Plan{}, fmt.Errorf("objects: %w", err)
@@ -124,7 +126,7 @@ func daemonSets(obs Observation) []health.DaemonSet {
 	noted := map[string]bool{}
 	if !obs.inForce() { // then the record says what is not as Git says
 		for _, n := range obs.State.Record.Objects {
-			noted[n.Object] = n.Reason != string(inventory.Reverted)
+			noted[n.Object] = n.aboutTemplate()
 		}
 	}
 	out := make([]health.DaemonSet, len(obs.DaemonSets))

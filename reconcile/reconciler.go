@@ -83,6 +83,8 @@ type Options struct {
 	// Partial lets a commit come into force of which some objects cannot be
 	// applied. They are left out.
 	Partial bool
+	// Drift says what becomes of what somebody else has changed. Empty corrects it.
+	Drift inventory.DriftMode
 	// Now is the clock.
 	Now func() time.Time
 	// Clock judges it. Nil trusts it.

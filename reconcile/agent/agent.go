@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/agent/webhook"
 	"lamplighter.dev/render/gitsource"
 )
@@ -64,6 +65,8 @@ type Config struct {
 	// AllowPrune lets one commit remove more than half of the objects: its hash,
 	// or at least seven digits with which that begins. Empty means none.
 	AllowPrune string
+	// Drift says what becomes of what somebody else has changed. Empty corrects it.
+	Drift inventory.DriftMode
 	// Partial lets a commit come into force without the objects that cannot be
 	// applied.
 	Partial bool
@@ -103,6 +106,9 @@ func (c Config) Validate() error {
 	}
 	if c.AllowPrune != "" && !commitHash.MatchString(c.AllowPrune) {
 		errs = append(errs, fmt.Errorf("--allow-prune=%s: name one commit by its hash, as in --allow-prune=9f2c1e7: the guard is lifted for that one only", c.AllowPrune))
+	}
+	if err := c.Drift.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--drift %w", err))
 	}
 	if (c.Webhook == "") != (c.WebhookTokenFile == "") {
 		errs = append(errs, errors.New("--webhook and --webhook-token-file need each other: a receiver without a secret would believe anybody"))

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,7 +31,7 @@ const (
 	waitingEvents = 100
 )
 
-// crier tells of happenings as Events of the DaemonSets they are about. An
+// crier tells of happenings as Events of the objects they are about. An
 // Event's name follows from what it says, so that none is sent twice: not by the
 // next pass, nor by the next leader.
 type crier struct {
@@ -84,22 +85,21 @@ func (c *crier) send(e *eventsv1.Event) {
 
 func (c *crier) event(h happening, now time.Time) *eventsv1.Event {
 	note := strings.ToValidUTF8(h.note[:min(len(h.note), longestNote)], "")
+	about := h.about()
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(h.uid), string(h.reason), h.once}, "\x00")))
 	e := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: h.daemonSet.Namespace,
-			Name:      h.daemonSet.Name[:min(len(h.daemonSet.Name), 200)] + "." + hex.EncodeToString(sum[:8]),
+			Namespace: cmp.Or(about.Namespace, metav1.NamespaceDefault),
+			Name:      about.Name[:min(len(about.Name), 200)] + "." + hex.EncodeToString(sum[:8]),
 		},
 		EventTime:           metav1.NewMicroTime(now),
 		ReportingController: "lamplighter.dev/agent",
 		ReportingInstance:   c.identity[:min(len(c.identity), 128)],
-		Action:              "Rollout",
+		Action:              h.reason.action(),
 		Reason:              string(h.reason),
 		Type:                h.reason.level(),
 		Note:                note,
-		Regarding: corev1.ObjectReference{
-			APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: h.daemonSet.Namespace, Name: h.daemonSet.Name, UID: h.uid,
-		},
+		Regarding:           about,
 	}
 	if h.node != "" {
 		e.Related = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: h.node}

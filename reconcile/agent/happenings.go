@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile"
@@ -16,9 +17,11 @@ import (
 	"lamplighter.dev/reconcile/rollout"
 )
 
-// A happening is what a person wants to hear of a DaemonSet without asking.
+// A happening is what a person wants to hear of a DaemonSet, or of another object,
+// without asking.
 type happening struct {
 	daemonSet types.NamespacedName
+	object    *unstructured.Unstructured // if it is about one that may be no DaemonSet
 	uid       types.UID
 	node      string // it is about; "" when about none
 	reason    happeningReason
@@ -36,17 +39,42 @@ const (
 	visitFailed  happeningReason = "VisitFailed"
 	reverted     happeningReason = "Reverted"
 	leaked       happeningReason = "Leaked"
+
+	driftDetected  happeningReason = "DriftDetected"
+	driftCorrected happeningReason = "DriftCorrected"
+	driftFought    happeningReason = "DriftFought"
 )
+
+// about is the object that a happening is about.
+func (h happening) about() corev1.ObjectReference {
+	if h.object == nil {
+		return corev1.ObjectReference{APIVersion: "apps/v1", Kind: "DaemonSet", Namespace: h.daemonSet.Namespace, Name: h.daemonSet.Name, UID: h.uid}
+	}
+	return corev1.ObjectReference{
+		APIVersion: h.object.GetAPIVersion(), Kind: h.object.GetKind(),
+		Namespace: h.object.GetNamespace(), Name: h.object.GetName(), UID: h.uid,
+	}
+}
+
+// action of the Event.
+func (r happeningReason) action() string {
+	switch r {
+	case driftDetected, driftCorrected, driftFought:
+		return "Apply"
+	}
+	return "Rollout"
+}
 
 // level of the Event.
 func (r happeningReason) level() string {
-	if r == proceedEnded {
+	if r == proceedEnded || r == driftCorrected {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning
 }
 
-// mostFailures bounds how many failed nodes of one pass are told of.
+// mostFailures bounds how many failed nodes of one pass are told of, and how many
+// objects that have drifted.
 const mostFailures = 20
 
 // happenings of a pass. Those of the words to proceed come from a comparison
@@ -77,7 +105,7 @@ func happenings(report reconcile.Report, before []rollout.Proceed, now time.Time
 		h := happening{reason: reverted, note: r.String(), once: r.From + r.Since.UTC().Format(time.RFC3339)}
 		out = append(out, ofDaemonSet(report, h, nameOf(r.DaemonSet))...)
 	}
-	return slices.Concat(out, leaksOf(report), failed(report))
+	return slices.Concat(out, leaksOf(report), failed(report), driftsOf(report))
 }
 
 func saidBy(who string) string {

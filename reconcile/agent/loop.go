@@ -88,6 +88,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Drainer:      c,
 		Jobs:         c,
 		AllowPruneOf: a.cfg.AllowPrune,
+		Drift:        a.cfg.Drift,
 		Partial:      a.cfg.Partial,
 		Now:          a.cfg.Now,
 		Clock:        a.clock.Asking(a.clientset),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/agent/webhook"
 )
@@ -26,6 +27,8 @@ type Metrics struct {
 	commitAccepted prometheus.Gauge
 	clockSkew      prometheus.Gauge
 	leaks          *prometheus.GaugeVec
+	drifted        *prometheus.GaugeVec
+	corrections    prometheus.Counter
 	webhooks       *prometheus.CounterVec
 }
 
@@ -58,11 +61,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_clock_skew_seconds", Help: "How far this machine's clock is ahead of the API server's, in seconds, to within half a second and half the time of an answer."}),
 		leaks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lamplighter_leaked_pods", Help: "Pods of revisions in force that no visit made, by cause."}, []string{"cause"}),
+		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "lamplighter_drifted_objects", Help: "Objects that somebody else has changed and that stay so, by the reason why."}, []string{"reason"}),
+		corrections: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "lamplighter_drift_corrections_total", Help: "Changes of somebody else that were undone."}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "lamplighter_webhook_requests_total", Help: "Requests to the webhook receiver, by result."}, []string{"result"}),
 	}
 	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
-		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.leaks, m.webhooks)
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.leaks, m.webhooks,
+		m.drifted, m.corrections)
 	return m
 }
 
@@ -82,6 +90,17 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 	for _, l := range report.Plan.Rollout.Ledger.Leaks {
 		if l.Pod != "" {
 			m.leaks.WithLabelValues(string(l.Cause)).Inc()
+		}
+	}
+	m.drifted.Reset()
+	for _, d := range report.Plan.Objects.Decisions() {
+		if d.Drifted && d.Action != inventory.Apply {
+			m.drifted.WithLabelValues(string(d.Reason)).Inc()
+		}
+	}
+	for _, done := range corrections(report) {
+		if done {
+			m.corrections.Inc()
 		}
 	}
 	for _, o := range report.Outcomes {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/agent"
 	"lamplighter.dev/render/gitsource"
 )
@@ -41,6 +42,7 @@ type agentFlags struct {
 	webhookToken   string
 	logFormat      string
 	forceConflicts bool
+	drift          string
 	allowPrune     string
 	partial        bool
 }
@@ -86,6 +88,9 @@ func spareMemory() {
 	}
 }
 
+// driftUsage describes --drift.
+const driftUsage = "what becomes of an object that somebody else has changed since it was applied: correct, or report to leave it"
+
 func (f *agentFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.git, "git", "", "URL of the fleet repository: https, ssh, git@host:path or file (required)")
@@ -107,6 +112,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.webhook, "webhook", "", "address at which Git hosts say on /webhook that somebody has pushed, such as :9292; empty serves none")
 	flags.StringVar(&f.webhookToken, "webhook-token-file", "", "file with the secret that webhooks are signed with; read for each request")
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
+	flags.StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	flags.StringVar(&f.allowPrune, "allow-prune", "", "let this one commit remove more than half of the objects: its hash, or the first seven digits of it or more")
 	flags.Lookup("allow-prune").NoOptDefVal = anyCommit
@@ -154,6 +160,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Namespace:      g.namespace,
 		Instance:       g.name,
 		ForceConflicts: f.forceConflicts,
+		Drift:          inventory.DriftMode(f.drift),
 		AllowPrune:     strings.ToLower(f.allowPrune),
 		Partial:        f.partial,
 		Listen:         f.listen,

@@ -25,6 +25,7 @@ type applyFlags struct {
 	treeFlags
 	yes            bool
 	forceConflicts bool
+	drift          string
 	allowPrune     bool
 	partial        bool
 }
@@ -53,6 +54,7 @@ if something failed or was refused.`,
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "apply the rest if some objects cannot be applied")
@@ -63,7 +65,7 @@ if something failed or was refused.`,
 func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, allowPrune: f.allowPrune, partial: f.partial, careful: true})
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, drift: f.drift, allowPrune: f.allowPrune, partial: f.partial, careful: true})
 	if err != nil {
 		return err
 	}

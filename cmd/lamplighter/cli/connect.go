@@ -43,6 +43,7 @@ type connectOptions struct {
 	forceConflicts  bool
 	allowPrune      bool
 	partial         bool
+	drift           string        // a mode; empty corrects it
 	thorough        bool          // compare every object by a dry run
 	deletionTimeout time.Duration // of one object; zero means the default
 	careful         bool          // about to act: compare the clock, and find out what a plan has to know
@@ -50,6 +51,9 @@ type connectOptions struct {
 
 // connect reads the cluster once and keeps watching until ctx is done.
 func connect(ctx context.Context, g *globals, o connectOptions) (*connection, error) {
+	if err := inventory.DriftMode(o.drift).Validate(); err != nil {
+		return nil, fmt.Errorf("--drift %w", err)
+	}
 	config, err := g.config()
 	if err != nil {
 		return nil, err
@@ -82,6 +86,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		Cluster:    view,
 		Store:      c.states,
 		AllowPrune: o.allowPrune,
+		Drift:      inventory.DriftMode(o.drift),
 		Partial:    o.partial,
 		Now:        now,
 	}

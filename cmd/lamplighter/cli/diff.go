@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 )
 
@@ -20,6 +21,7 @@ func newDiffCommand(g *globals) *cobra.Command {
 		f          treeFlags
 		allowPrune bool
 		partial    bool
+		drift      string
 	)
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
@@ -38,7 +40,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, partial: partial, thorough: true})
+			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, drift: drift, partial: partial, thorough: true})
 			if err != nil {
 				return err
 			}
@@ -60,6 +62,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&allowPrune, "allow-prune", false, "show the diff as if more than half of the objects might be removed")
 	cmd.Flags().BoolVar(&partial, "partial", false, "show the diff as if the rest were applied when some objects cannot be")
 	return cmd

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lamplighter.dev/cmd/lamplighter/show"
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 )
 
@@ -22,6 +23,7 @@ type planFlags struct {
 	exitCode   bool
 	allowPrune bool
 	partial    bool
+	drift      string
 	snapshot   string
 }
 
@@ -72,6 +74,7 @@ Exit code 0, or with --exit-code 1 if there is something to do.`,
 	cmd.Flags().BoolVar(&f.nodes, "nodes", false, "list every visit instead of the first and last node of a window")
 	cmd.Flags().BoolVar(&f.exitCode, "exit-code", false, "end with 1 if there is something to do")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "plan from this file, which lamplighter snapshot wrote, and ask no cluster")
+	cmd.Flags().StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "plan as if the rest were applied when some objects cannot be")
 	return cmd
@@ -88,6 +91,9 @@ func (f *planFlags) writer(g *globals) func(io.Writer, show.Plan) error {
 
 // plan asks a snapshot, if there is one, or else the cluster.
 func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
+	if err := inventory.DriftMode(f.drift).Validate(); err != nil {
+		return show.Plan{}, fmt.Errorf("--drift %w", err)
+	}
 	if f.snapshot == "" {
 		return f.onCluster(ctx, g, fleet, at)
 	}
@@ -99,7 +105,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 	if err != nil {
 		return show.Plan{}, fmt.Errorf("--snapshot %s: %w", f.snapshot, err)
 	}
-	obs.AllowPrune = f.allowPrune
+	obs.AllowPrune, obs.Drift = f.allowPrune, inventory.DriftMode(f.drift)
 	plan, err := foresee(obs, at)
 	plan.Snapshot = &show.SnapshotNote{Taken: show.Time(s.Taken), Unknown: unknown}
 	return plan, err
@@ -109,7 +115,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 func (f *planFlags) onCluster(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, partial: f.partial, thorough: true})
+	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, drift: f.drift, partial: f.partial, thorough: true})
 	if err != nil {
 		return show.Plan{}, err
 	}
