@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -36,7 +35,7 @@ func TestDriftIsReportedAndLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.noteOn(t, w.in("ConfigMap", "b"), inventory.Drifted)
-	w.toldOf(t, "a", `changed by "kubectl-edit": .data.key`)
+	w.toldOf(t, "a", "DriftDetected", `changed by "kubectl-edit": .data.key`)
 
 	first.stop(t)
 	w.start(t, report)
@@ -72,19 +71,42 @@ func TestDeletionIsReportedByTheNextAgentToo(t *testing.T) {
 	}
 }
 
-// toldOf waits for the one Event of a ConfigMap.
-func (w *world) toldOf(t *testing.T, name, note string) {
+// Somebody who undoes every correction is named, and the object is left alone for
+// a while.
+func TestFightIsGivenUpAndTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(t)
+	w.inForce(t, w.commit(t, "first", w.fleet(map[string]string{"a.yaml": configMap("a", "1")})))
+	const edits = 7 // six are undone, one more than is no fight
+	for range edits {
+		w.says(t, "a", "1")
+		w.edit(t, "a", `{"data":{"key":"edited"}}`)
+	}
+	note := w.noteOn(t, w.in("ConfigMap", "a"), inventory.Fighting)
+	if note.Manager != "kubectl-edit" || !cmp.Equal(note.Fields, []string{".data.key"}) || note.Until.IsZero() {
+		t.Errorf("note: got %q, %v, until %s; want who fights for what, and when it is tried again", note.Manager, note.Fields, note.Until)
+	}
+	w.says(t, "a", "edited")
+	w.toldOf(t, "a", "DriftFought", note.Message)
+}
+
+// toldOf waits for an Event of a ConfigMap, and for no other of the same reason.
+func (w *world) toldOf(t *testing.T, name, reason, note string) {
 	t.Helper()
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		list, err := w.Client.EventsV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "regarding.kind=ConfigMap,regarding.name=" + name})
 		if err != nil {
 			return err
 		}
-		if len(list.Items) == 0 {
-			return errors.New("no event")
+		var notes []string
+		for _, e := range list.Items {
+			if e.Reason == reason {
+				notes = append(notes, e.Note)
+			}
 		}
-		if e := list.Items[0]; len(list.Items) > 1 || e.Reason != "DriftDetected" || e.Note != note {
-			return fmt.Errorf("got %d events, the first %s %q", len(list.Items), e.Reason, e.Note)
+		if !cmp.Equal(notes, []string{note}) {
+			return fmt.Errorf("events %s: got %q, want %q", reason, notes, note)
 		}
 		return nil
 	})

@@ -36,8 +36,8 @@ var update = flag.Bool("update", false, "rewrite what the cases want")
 //   - somebody: what others do to it, one thing a line: a manager, what it does
 //     (merge, apply, take, json, or status for a merge of the status), and the
 //     patch. Then a process that knows nothing makes two passes.
-//   - want: what the first pass of each section decided, then what is left: the
-//     object, and who holds which fields.
+//   - want: what the first pass of each section decided, then what is left when
+//     passes ask nothing any more: the object, and who holds which fields.
 func TestDriftCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/drift/*.txt")
 	if err != nil || len(files) == 0 {
@@ -113,6 +113,7 @@ func driftCase(t *testing.T, archive *txtar.Archive) string {
 			fmt.Fprintf(&out, "and then: %s %s\n", strings.ToLower(string(a)), again.Decisions()[0].Message)
 		}
 	}
+	w.wantQuiet(t, git)
 	live, err := w.Dynamic.Resource(w.resourceOf(t, git)).Namespace(git.GetNamespace()).Get(t.Context(), git.GetName(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

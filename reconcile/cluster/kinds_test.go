@@ -163,3 +163,47 @@ func TestKindNoLongerOwnedIsNotWatched(t *testing.T) {
 		t.Errorf("when it came back: got %d watches of accounts, want 1", got)
 	}
 }
+
+// What a custom kind drops, keeps or defaults is no drift, for a process that has
+// not applied it either.
+func TestValuesThatACustomKindReadsItsOwnWayAreNoDrift(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	defined := w.objects(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lamps.`+w.group()+`}
+spec:
+  group: `+w.group()+`
+  scope: Namespaced
+  names: {kind: Lamp, plural: lamps, singular: lamp, listKind: LampList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              color: {type: string, default: yellow}
+              shade: {type: string, nullable: true}
+              glass: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              hours: {type: object, properties: {from: {type: integer, default: 18}}}
+status: {storedVersions: [v1]}`)[0]
+	lamp := w.objects(t, `
+apiVersion: `+w.group()+`/v1
+kind: Lamp
+metadata: {name: a}
+spec: {color: null, shade: null, glass: {}, hours: {}}
+status: {lit: true}`)[0]
+	w.pass(t, defined, lamp)
+	w.wantQuiet(t, defined, lamp)
+	w.cluster = w.newCluster(t, cluster.Options{})
+	for _, d := range w.plan(t, defined, lamp).Decisions() {
+		if d.Action != inventory.Keep {
+			t.Errorf("%s: got %s %s %q, want Keep", inventory.Format(d.ID), d.Action, d.Reason, d.Message)
+		}
+	}
+}
