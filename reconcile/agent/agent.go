@@ -62,6 +62,8 @@ type Config struct {
 	Identity string
 	// ForceConflicts takes fields that another manager holds.
 	ForceConflicts bool
+	// TakeOverFrom are field managers whose fields become ours.
+	TakeOverFrom []string
 	// AllowPrune lets one commit remove more than half of the objects: its hash,
 	// or at least seven digits with which that begins. Empty means none.
 	AllowPrune string

@@ -74,6 +74,7 @@ func (a *Agent) clusterOptions() cluster.Options {
 		Log:            a.log,
 		Now:            a.cfg.Now,
 		ForceConflicts: a.cfg.ForceConflicts,
+		TakeOverFrom:   a.cfg.TakeOverFrom,
 		Partial:        a.cfg.Partial,
 	}
 }

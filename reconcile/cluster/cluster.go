@@ -37,6 +37,11 @@ type Options struct {
 	// reporting them.
 	ForceConflicts bool
 
+	// TakeOverFrom are field managers of tools that managed these objects before,
+	// such as kustomize-controller. Their fields become ours, and go away if Git
+	// does not have them.
+	TakeOverFrom []string
+
 	// Partial lets each object stand for itself: what is new is sent without a
 	// dry run, and refused one by one.
 	Partial bool

@@ -39,7 +39,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return c.refusedDryRun(ctx, change, hash, err)
 	}
 	change.Merged = merged
-	former := hasFormer(current, t.object)
+	former := c.hasFormer(current, t.object)
 	if t.id.GroupKind == daemonSetKind {
 		if former {
 			c.predictTemplate(ctx, t, merged)
@@ -105,21 +105,6 @@ func (c *Cluster) refusedDryRun(ctx context.Context, change inventory.Change, ha
 func noDryRun(err error) bool {
 	status, ok := statusOf(err)
 	return ok && apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run")
-}
-
-// hasFormer reports whether former managers hold fields that are to be ours.
-func hasFormer(live, object *unstructured.Unstructured) bool {
-	ignored, err := inventory.Ignored(object)
-	for _, e := range live.GetManagedFields() {
-		if !isFormer(e) {
-			continue
-		}
-		fields, fieldsErr := fieldsOf(e)
-		if err != nil || fieldsErr != nil || !fields.Difference(within(fields, ignored)).Empty() {
-			return true
-		}
-	}
-	return false
 }
 
 // bookkeeping are the metadata that say nothing about what an object is.

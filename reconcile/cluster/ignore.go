@@ -144,7 +144,7 @@ func remove(object map[string]any, path fieldpath.Path) {
 
 // leftToFormer are the fields of former managers that stay theirs: ignored ones
 // that we do not hold.
-func leftToFormer(managed []metav1.ManagedFieldsEntry, ignored []inventory.Pointer) ([]metav1.ManagedFieldsEntry, *fieldpath.Set, error) {
+func (c *Cluster) leftToFormer(managed []metav1.ManagedFieldsEntry, ignored []inventory.Pointer) ([]metav1.ManagedFieldsEntry, *fieldpath.Set, error) {
 	own := fieldpath.NewSet()
 	for _, e := range managed {
 		if e.Manager != inventory.FieldManager {
@@ -159,7 +159,7 @@ func leftToFormer(managed []metav1.ManagedFieldsEntry, ignored []inventory.Point
 	var kept []metav1.ManagedFieldsEntry
 	all := fieldpath.NewSet()
 	for _, e := range managed {
-		if !isFormer(e) {
+		if !c.isFormer(e) {
 			continue
 		}
 		fields, err := fieldsOf(e)

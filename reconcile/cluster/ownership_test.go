@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -136,5 +137,52 @@ func TestObjectsOfAnotherInventoryAreLeftAlone(t *testing.T) {
 	w.wantOutcomes(t, outcomes, "Refused ConfigMap/a: owned by inventory somebody-else")
 	if plan.Next.Len() != 0 {
 		t.Errorf("inventory: got %v, want it empty", plan.Next.IDs())
+	}
+}
+
+// A tool that managed the object before us has applied some fields and updated
+// others. Both become ours, so that what Git does not have goes, also when it
+// writes again.
+func TestFieldsOfAToolThatWeTakeOverFrom(t *testing.T) {
+	const tool = "kustomize-controller"
+	w := newWorld(t, cluster.Options{TakeOverFrom: []string{tool}})
+	maps := w.Dynamic.Resource(configMaps).Namespace(w.namespace)
+	applied := w.objects(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, labels: {tool/name: fleet}}
+data: {key: old, dropped: from Git}`)[0]
+	if _, err := maps.Apply(t.Context(), "a", applied, metav1.ApplyOptions{FieldManager: tool}); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(t, "a", tool, `{"data":{"updated":"too"}}`)
+	w.edit(t, "a", "somebody-else", `{"data":{"theirs":"stays"}}`)
+
+	_, outcomes := w.pass(t, w.configMap(t, "a", "new"))
+	w.wantOutcomes(t, outcomes, "Configured ConfigMap/a")
+	w.wantOurs(t, "a", tool, map[string]string{"key": "new", "theirs": "stays"})
+
+	w.edit(t, "a", tool, `{"data":{"key":"old","more":"again"}}`)
+	w.wantDrift(t, w.configMap(t, "a", "new"))
+	w.wantOurs(t, "a", tool, map[string]string{"key": "new", "theirs": "stays"})
+}
+
+// wantOurs wants a ConfigMap of which a manager holds nothing any more.
+func (w *world) wantOurs(t *testing.T, name, former string, data map[string]string) {
+	t.Helper()
+	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(data, cm.Data); diff != "" {
+		t.Errorf("data (-want +got):\n%s", diff)
+	}
+	if _, ok := cm.Labels["tool/name"]; ok {
+		t.Error("the tool's label is still there")
+	}
+	for _, e := range cm.ManagedFields {
+		if strings.HasPrefix(e.Manager, former) {
+			t.Errorf("%s still holds %s", e.Manager, e.FieldsV1)
+		}
 	}
 }

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 
 	"lamplighter.dev/inventory"
 )
@@ -85,7 +83,7 @@ func (c *Cluster) sendBody(ctx context.Context, body []byte, patch func(context.
 		if len(held) == 0 || force {
 			return err
 		}
-		if conflict := foreignConflict(held); conflict != nil {
+		if conflict := foreignConflict(held, c.yields); conflict != nil {
 			return conflict
 		}
 		force = true
@@ -134,79 +132,4 @@ func bodyOf(t target, uid types.UID) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", inventory.Format(t.id), err)
 	}
 	return body, nil
-}
-
-// formerManagers are who owns the fields of an object that kubectl applied on
-// the client, or that was made before field managers were recorded.
-var formerManagers = sets.New("kubectl-client-side-apply", "kubectl-create", "before-first-apply")
-
-// isFormer reports whether an entry has to be merged into ours.
-func isFormer(e metav1.ManagedFieldsEntry) bool {
-	return e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == "" && formerManagers.Has(e.Manager)
-}
-
-// mergeFormer gives us the fields of former managers, so that those which Git
-// does not have go away with the next apply. Merged later, they would stay for
-// ever: nobody would own them.
-func (c *Cluster) mergeFormer(ctx context.Context, t target) error {
-	var err error
-	for range tries { // a status written in between makes the patch stale
-		err = c.try(ctx, func(ctx context.Context) error { return c.mergeOnce(ctx, t) })
-		if !apierrors.IsConflict(err) {
-			break
-		}
-	}
-	return err
-}
-
-func (c *Cluster) mergeOnce(ctx context.Context, t target) error {
-	m, err := c.metadataOf(t).Get(ctx, t.id.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	patch, err := upgradePatch(m, t.object)
-	if err != nil || patch == nil {
-		return err
-	}
-	_, err = c.metadataOf(t).Patch(ctx, t.id.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
-	return err
-}
-
-// upgradePatch makes the fields of former managers ours, those aside that the
-// object ignores; nil if there are none.
-func upgradePatch(m *metav1.PartialObjectMetadata, object *unstructured.Unstructured) ([]byte, error) {
-	ignored, err := inventory.Ignored(object)
-	if err != nil {
-		return nil, err
-	}
-	if len(ignored) == 0 {
-		return csaupgrade.UpgradeManagedFieldsPatch(m, formerManagers, inventory.FieldManager)
-	}
-	kept, theirs, err := leftToFormer(m.GetManagedFields(), ignored)
-	if err != nil {
-		return nil, err
-	}
-	upgraded := m.DeepCopy()
-	if err := csaupgrade.UpgradeManagedFields(upgraded, formerManagers, inventory.FieldManager); err != nil {
-		return nil, err
-	}
-	managed := upgraded.GetManagedFields()
-	for i, e := range managed {
-		if e.Manager != inventory.FieldManager || e.Operation != metav1.ManagedFieldsOperationApply {
-			continue
-		}
-		fields, err := fieldsOf(e)
-		if err != nil {
-			return nil, err
-		}
-		raw, err := fields.Difference(theirs).ToJSON()
-		if err != nil {
-			return nil, err
-		}
-		managed[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
-	}
-	return json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/managedFields", "value": append(managed, kept...)},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": m.GetResourceVersion()},
-	})
 }

@@ -102,15 +102,8 @@ func unquote(s string) string {
 	return out
 }
 
-// yields reports whether we take over a manager's fields: ours, and those of a
-// person who used kubectl, or nobody at all, before the object was ours.
-func yields(manager string) bool {
-	return manager == inventory.FieldManager || manager == "before-first-apply" ||
-		manager == "kubectl" || strings.HasPrefix(manager, "kubectl-")
-}
-
 // foreignConflict picks the conflict to report: nil if all managers yield.
-func foreignConflict(fields map[string][]string) *inventory.ConflictError {
+func foreignConflict(fields map[string][]string, yields func(manager string) bool) *inventory.ConflictError {
 	var managers []string
 	for manager := range fields {
 		if !yields(manager) {

@@ -57,7 +57,7 @@ func TestConflictsNameManagersAndFields(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("conflicts (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.told, foreignConflict(got)); diff != "" {
+			if diff := cmp.Diff(tc.told, foreignConflict(got, new(Cluster).yields)); diff != "" {
 				t.Errorf("told (-want +got):\n%s", diff)
 			}
 		})

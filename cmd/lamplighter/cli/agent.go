@@ -43,6 +43,7 @@ type agentFlags struct {
 	logFormat      string
 	forceConflicts bool
 	drift          string
+	takeOverFrom   []string
 	allowPrune     string
 	partial        bool
 }
@@ -114,6 +115,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.logFormat, "log-format", "text", "log format: text or json")
 	flags.StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	flags.BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
+	addTakeOverFrom(flags, &f.takeOverFrom)
 	flags.StringVar(&f.allowPrune, "allow-prune", "", "let this one commit remove more than half of the objects: its hash, or the first seven digits of it or more")
 	flags.Lookup("allow-prune").NoOptDefVal = anyCommit
 	flags.BoolVar(&f.partial, "partial", false, "let a commit come into force without the objects that cannot be applied")
@@ -161,6 +163,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		Instance:       g.name,
 		ForceConflicts: f.forceConflicts,
 		Drift:          inventory.DriftMode(f.drift),
+		TakeOverFrom:   f.takeOverFrom,
 		AllowPrune:     strings.ToLower(f.allowPrune),
 		Partial:        f.partial,
 		Listen:         f.listen,

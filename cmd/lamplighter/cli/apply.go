@@ -26,6 +26,7 @@ type applyFlags struct {
 	yes            bool
 	forceConflicts bool
 	drift          string
+	takeOverFrom   []string
 	allowPrune     bool
 	partial        bool
 }
@@ -56,6 +57,7 @@ if something failed or was refused.`,
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
+	addTakeOverFrom(cmd.Flags(), &f.takeOverFrom)
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "apply the rest if some objects cannot be applied")
 	return cmd
@@ -65,7 +67,7 @@ if something failed or was refused.`,
 func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, drift: f.drift, allowPrune: f.allowPrune, partial: f.partial, careful: true})
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, takeOverFrom: f.takeOverFrom, drift: f.drift, allowPrune: f.allowPrune, partial: f.partial, careful: true})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -41,12 +42,17 @@ type connection struct {
 // connectOptions are what commands want of a connection.
 type connectOptions struct {
 	forceConflicts  bool
+	takeOverFrom    []string // field managers
 	allowPrune      bool
 	partial         bool
 	drift           string        // a mode; empty corrects it
 	thorough        bool          // compare every object by a dry run
 	deletionTimeout time.Duration // of one object; zero means the default
 	careful         bool          // about to act: compare the clock, and find out what a plan has to know
+}
+
+func addTakeOverFrom(flags *pflag.FlagSet, managers *[]string) {
+	flags.StringSliceVar(managers, "take-over-from", nil, "field managers of a tool that managed these objects before, such as kustomize-controller: their fields become ours, and go if Git does not have them")
 }
 
 // connect reads the cluster once and keeps watching until ctx is done.
@@ -68,7 +74,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		return nil, err
 	}
 	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
-	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, Partial: o.partial, DeletionTimeout: o.deletionTimeout, Now: now, Log: g.logger()})
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, TakeOverFrom: o.takeOverFrom, Partial: o.partial, DeletionTimeout: o.deletionTimeout, Now: now, Log: g.logger()})
 	if err != nil {
 		return nil, err
 	}

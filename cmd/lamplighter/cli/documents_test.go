@@ -48,7 +48,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 	}
 
 	ran := 0
-	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/concepts/rollout.md", "docs/guides/pull-requests.md", "docs/guides/secrets.md", "docs/checks.md", "docs/reference/cli.md"} {
+	for _, page := range []string{"README.md", "docs/install.md", "docs/runbook.md", "docs/concepts/windows.md", "docs/concepts/rollout.md", "docs/guides/pull-requests.md", "docs/guides/secrets.md", "docs/guides/migrating.md", "docs/checks.md", "docs/reference/cli.md"} {
 		for _, line := range shellLines(t, page) {
 			if !strings.HasPrefix(line, "lamplighter ") || placeholder.MatchString(line) || strings.HasPrefix(line, "lamplighter agent") {
 				continue

@@ -24,6 +24,7 @@ type planFlags struct {
 	allowPrune bool
 	partial    bool
 	drift      string
+	takeOver   []string
 	snapshot   string
 }
 
@@ -76,6 +77,7 @@ Exit code 0, or with --exit-code 1 if there is something to do.`,
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "plan from this file, which lamplighter snapshot wrote, and ask no cluster")
 	cmd.Flags().StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
+	addTakeOverFrom(cmd.Flags(), &f.takeOver)
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "plan as if the rest were applied when some objects cannot be")
 	return cmd
 }
@@ -115,7 +117,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 func (f *planFlags) onCluster(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, drift: f.drift, partial: f.partial, thorough: true})
+	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, drift: f.drift, partial: f.partial, takeOverFrom: f.takeOver, thorough: true})
 	if err != nil {
 		return show.Plan{}, err
 	}
