@@ -40,10 +40,10 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 	}
 	change.Merged = merged
 	former := c.hasFormer(current, t.object)
+	if former {
+		c.predict(ctx, t, merged)
+	}
 	if t.id.GroupKind == daemonSetKind {
-		if former {
-			c.predictTemplate(ctx, t, merged)
-		}
 		change.TemplateChanged = !sameTemplate(current, merged)
 	}
 	if !former && sameContent(current, merged) {
@@ -54,30 +54,6 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		change.DriftedBy, change.DriftedFields = changedBy(current, merged), changedFields(current, merged)
 	}
 	return change, c.learn(t.id, known{hash: hash, clean: !former, change: change}, current)
-}
-
-// predictTemplate replaces the pod template of a dry run by the one that will
-// come of it. A dry run still has the fields of former managers, which go away
-// only with the real apply; what a new DaemonSet would have does not. If that
-// cannot be found out, the template is dropped: it counts as changed.
-func (c *Cluster) predictTemplate(ctx context.Context, t target, merged *unstructured.Unstructured) {
-	twin := t.object.DeepCopy()
-	twin.SetName(twin.GetName()[:min(len(twin.GetName()), 200)] + "-dry-run")
-	var created *unstructured.Unstructured
-	err := c.try(ctx, func(ctx context.Context) (err error) {
-		created, err = c.resource(t).Create(ctx, twin, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: inventory.FieldManager})
-		return err
-	})
-	if err == nil {
-		var template any
-		if template, _, err = unstructured.NestedFieldCopy(created.Object, "spec", "template"); err == nil {
-			err = unstructured.SetNestedField(merged.Object, template, "spec", "template")
-		}
-	}
-	if err != nil {
-		c.opts.Log.Debug("pod template not predicted", "object", inventory.Format(t.id), "err", refusal(t.id.GroupKind, err))
-		unstructured.RemoveNestedField(merged.Object, "spec", "template")
-	}
 }
 
 // failed puts an error about one object into its change. The end of ctx is an
