@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -65,11 +64,8 @@ func copyTemplate(from, to *unstructured.Unstructured) error {
 func (c *Cluster) dropLeaving(obj *unstructured.Unstructured, created map[string]any) error {
 	former, kept := fieldpath.NewSet(), fieldpath.NewSet()
 	for _, e := range obj.GetManagedFields() {
-		if e.FieldsV1 == nil {
-			continue
-		}
-		fields := fieldpath.NewSet()
-		if err := fields.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())); err != nil {
+		fields, err := fieldsOf(e)
+		if err != nil {
 			return fmt.Errorf("managed fields of %s: %w", e.Manager, err)
 		}
 		if c.isFormer(e) {
@@ -85,8 +81,8 @@ func (c *Cluster) dropLeaving(obj *unstructured.Unstructured, created map[string
 	}
 	slices.SortStableFunc(paths, func(a, b fieldpath.Path) int { return len(b) - len(a) })
 	for _, path := range paths {
-		whole := leaves.Has(path) && !holdsBelow(kept, path)
-		anew, comesBack := at(created, path)
+		whole := leaves.Has(path) && below(kept, path).Empty()
+		anew, comesBack := resolve(created, path)
 		switch {
 		case isKey(path), comesBack && !whole:
 		case comesBack:
@@ -98,29 +94,10 @@ func (c *Cluster) dropLeaving(obj *unstructured.Unstructured, created map[string
 	return nil
 }
 
-func holdsBelow(s *fieldpath.Set, path fieldpath.Path) bool {
-	for _, e := range path {
-		s = s.WithPrefix(e)
-	}
-	return !s.Empty()
-}
-
-// at finds what is at a path.
-func at(v any, path fieldpath.Path) (any, bool) {
-	for _, e := range path {
-		child, ok := childOf(v, e)
-		if !ok {
-			return nil, false
-		}
-		v = child
-	}
-	return v, true
-}
-
 // put replaces the field that a path leads to.
 func put(v any, path fieldpath.Path, to any) {
 	last := len(path) - 1
-	parent, _ := at(v, path[:last])
+	parent, _ := resolve(v, path[:last])
 	if fields, ok := parent.(map[string]any); ok && path[last].FieldName != nil {
 		fields[*path[last].FieldName] = to
 	}
@@ -132,8 +109,8 @@ func without(v any, path fieldpath.Path, whole bool) (left any, nothing bool) {
 	if len(path) == 0 {
 		return v, whole || isEmpty(v)
 	}
-	child, ok := childOf(v, path[0])
-	if !ok {
+	child, ok := step(v, path[0])
+	if !ok || path[0].Key == nil && path[0].FieldName == nil { // members of sets stay
 		return v, false
 	}
 	child, gone := without(child, path[1:], whole)
@@ -154,39 +131,12 @@ func without(v any, path fieldpath.Path, whole bool) (left any, nothing bool) {
 	return v, gone && isEmpty(v)
 }
 
-// childOf finds a field of a map, or the item of a list that has a key. Members of
-// sets and items by number are not looked for.
-func childOf(v any, e fieldpath.PathElement) (any, bool) {
-	switch parent := v.(type) {
-	case map[string]any:
-		if e.FieldName != nil {
-			child, ok := parent[*e.FieldName]
-			return child, ok
-		}
-	case []any:
-		if e.Key != nil {
-			if i := slices.IndexFunc(parent, func(item any) bool { return hasKey(item, *e.Key) }); i >= 0 {
-				return parent[i], true
-			}
-		}
-	}
-	return nil, false
-}
-
 // isKey says that a path leads to what an item of a list is known by. It goes with
 // the item.
 func isKey(path fieldpath.Path) bool {
 	n := len(path)
 	return n > 1 && path[n-2].Key != nil && path[n-1].FieldName != nil &&
 		slices.ContainsFunc(*path[n-2].Key, func(f value.Field) bool { return f.Name == *path[n-1].FieldName })
-}
-
-func hasKey(item any, key value.FieldList) bool {
-	fields, ok := item.(map[string]any)
-	return ok && !slices.ContainsFunc(key, func(f value.Field) bool {
-		v, ok := fields[f.Name]
-		return !ok || !value.Equals(value.NewValueInterface(v), f.Value)
-	})
 }
 
 func isEmpty(v any) bool {
