@@ -3,7 +3,6 @@
 package cluster_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -166,7 +165,7 @@ func (w *world) describe(t *testing.T, out *strings.Builder, live *unstructured.
 	var holders []string
 	for _, e := range managed {
 		fields := &fieldpath.Set{}
-		if err := fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+		if err := fields.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
 			t.Fatal(err)
 		}
 		if e.Subresource == "status" {

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,7 +122,7 @@ func fieldsOf(e metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	if e.FieldsV1 == nil {
 		return fields, nil
 	}
-	err := fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw))
+	err := fields.FromJSON(e.FieldsV1.GetRawReader())
 	return fields, err
 }
 

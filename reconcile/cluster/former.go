@@ -118,7 +118,7 @@ func (c *Cluster) upgradePatch(m *metav1.PartialObjectMetadata, object *unstruct
 		if err != nil {
 			return nil, err
 		}
-		managed[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		managed[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
 	}
 	return json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": append(managed, kept...)},

@@ -174,7 +174,7 @@ func (c *Cluster) leftToFormer(managed []metav1.ManagedFieldsEntry, ignored []in
 		if err != nil {
 			return nil, nil, err
 		}
-		e.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		e.FieldsV1 = metav1.NewFieldsV1(string(raw))
 		kept, all = append(kept, e), all.Union(theirs)
 	}
 	return kept, all, nil
