@@ -34,10 +34,10 @@ func (p *planner) applies() ([][]Decision, error) {
 func (p *planner) apply(id ID, o order) Decision {
 	c := p.rendered[id]
 	d := p.compared(c)
-	if d.Action == Apply && !c.Drifted && len(p.Faults) > 0 {
+	if d.Action.Sends() && !c.Drifted && len(p.Faults) > 0 {
 		d = p.refused()
 	}
-	if d.Action == Apply {
+	if d.Action.Sends() {
 		if fault := o.faults[id]; fault != "" {
 			d = refuse(BadDependency, fault)
 		} else if blocker, blocked := p.blocker(c, o); blocked {
@@ -52,8 +52,8 @@ func (p *planner) apply(id ID, o order) Decision {
 
 // compared decides about one rendered object as if nothing else existed.
 func (p *planner) compared(c Change) Decision {
-	if c.Owner != "" && c.Owner != p.Instance.ID() {
-		return refuse(NotOwned, "owned by inventory "+c.Owner)
+	if !c.mayApply(p.Instance, p.Adoption) {
+		return notAdopted(c.Owner)
 	}
 	if c.Err != nil {
 		return unapplicable(c.Err)
@@ -81,8 +81,10 @@ func (p *planner) compared(c Change) Decision {
 		return Decision{Action: Apply, Reason: Created, Message: driftMessage(c)}
 	case c.Kind == Create:
 		return Decision{Action: Apply, Reason: Created}
-	case c.Owner == "" && !c.Drifted: // one that was stripped of our marks is ours
-		return Decision{Action: Apply, Reason: Adopted}
+	case c.Kind == Replace:
+		return Decision{Action: Recreate, Reason: Immutable, UID: c.UID, Message: Unchangeable(c.Immutable)}
+	case c.Owner != p.Instance.ID() && !(c.Owner == "" && c.Drifted): // one that was stripped of our marks is ours
+		return Decision{Action: Apply, Reason: Adopted, Message: formerOwner(c.Owner)}
 	case p.Reverted[c.ID] != "":
 		return Decision{Action: Apply, Reason: Reverted, Message: p.Reverted[c.ID]}
 	case c.Drifted:
@@ -96,6 +98,18 @@ func (p *planner) compared(c Change) Decision {
 func (p *planner) refused() Decision {
 	first := p.Faults[0]
 	return hold(CommitRefused, "%s is not applied: %s", Format(first.ID), first.Reason)
+}
+
+func formerOwner(owner string) string {
+	if owner == "" {
+		return ""
+	}
+	return "from inventory " + owner
+}
+
+// Unchangeable says which fields keep an object from being changed in place.
+func Unchangeable(fields []string) string {
+	return summarise(fields) + " cannot be changed in place"
 }
 
 // driftMessage says by whom an object was changed, and where, as far as that is
@@ -145,7 +159,7 @@ func (p *planner) blocker(c Change, o order) (Decision, bool) {
 	for _, id := range p.needs(c, o) {
 		d := p.decided[id]
 		there := d.Reason == Drifted && p.rendered[id].Kind != Create // as it was applied once, and left as it is
-		if d.Action != Apply && d.Action != Keep && !there {
+		if !d.Action.Sends() && d.Action != Keep && !there {
 			return d, true
 		}
 	}

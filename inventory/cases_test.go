@@ -29,11 +29,12 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 
 // TestCases plans every file of testdata. A file starts with a comment that
 // says what it is about and, if the guards are lifted, the line allow-prune, or
-// the line ends if the instance does, or the line whole if the commit comes into
-// force whole or not at all, or the line report if drift is only reported.
+// the line ends if the instance does, or the line adoption with a policy, or the
+// line whole if the commit comes into force whole or not at all, or the line report
+// if drift is only reported.
 // Then come, one object a line:
 //
-//   - rendered: create, update or none, the object, and what else is so: owner=,
+//   - rendered: create, update, replace or none, the object, and what else is so: owner=,
 //     deleting, drifted=manager:field, conflict=manager:field, rejected=, error=, needs=object,
 //     uid=.
 //     What is not created, or is owned, is owned, by us unless owner= says otherwise.
@@ -134,6 +135,8 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 			in.Guarded = n
 		case line == "ends":
 			in.Ends, in.AllowPrune = true, true
+		case strings.HasPrefix(line, "adoption "):
+			in.Adoption = inventory.Adoption(strings.TrimPrefix(line, "adoption "))
 		case line == "whole":
 			whole = true
 		case line == "report":
@@ -151,7 +154,7 @@ func readCase(t *testing.T, archive *txtar.Archive) inventory.Input {
 		}
 	}
 	if whole {
-		in.Faults = inventory.Faults(in.Changes, us)
+		in.Faults = inventory.Faults(in.Changes, us, in.Adoption)
 	}
 	return in
 }
@@ -215,10 +218,14 @@ func readChange(t *testing.T, words []string) inventory.Change {
 	id := parse(t, words[1])
 	c := inventory.Change{
 		ID: id, Object: objectOf(id), Owner: us.ID(),
-		Kind: map[string]inventory.ChangeKind{"create": inventory.Create, "update": inventory.Update, "none": inventory.None}[words[0]],
+		Kind: map[string]inventory.ChangeKind{"create": inventory.Create, "update": inventory.Update, "replace": inventory.Replace, "none": inventory.None}[words[0]],
 	}
-	if c.Kind == inventory.Create {
+	switch c.Kind {
+	case inventory.Create:
 		c.Owner = ""
+	case inventory.Replace:
+		c.UID, c.Immutable = "uid", []string{"spec.field"}
+	case inventory.None, inventory.Update:
 	}
 	for _, word := range words[2:] {
 		switch key, value, _ := strings.Cut(word, "="); key {

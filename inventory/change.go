@@ -16,9 +16,10 @@ type ChangeKind string
 
 // The kinds of change.
 const (
-	None   ChangeKind = "None"   // applying it would change nothing
-	Create ChangeKind = "Create" // it does not exist
-	Update ChangeKind = "Update" // applying it would change something
+	None    ChangeKind = "None"    // applying it would change nothing
+	Create  ChangeKind = "Create"  // it does not exist
+	Update  ChangeKind = "Update"  // applying it would change something
+	Replace ChangeKind = "Replace" // it cannot become so in place, and may be re-created
 )
 
 // Change compares one rendered object with the cluster.
@@ -42,6 +43,9 @@ type Change struct {
 	DriftedFields []string
 	// UID is that of the live object; empty if it does not exist.
 	UID types.UID
+	// Immutable are the fields because of which it would have to be replaced, as
+	// the API server writes them, sorted.
+	Immutable []string
 	// Owner is the owning inventory of the live object; empty if it has none.
 	Owner string
 	// Deleting says that the live object is being deleted.
@@ -50,6 +54,11 @@ type Change struct {
 	// would refuse it: a [*ConflictError], a [*RejectedError], or any other
 	// error if nothing is known yet.
 	Err error
+}
+
+// mayApply reports whether an object may be ours, as far as it is known to exist.
+func (c Change) mayApply(us Instance, a Adoption) bool {
+	return c.Kind == Create || c.Owner == "" && (c.UID == "" || c.Drifted) || a.Allows(c.Owner, us)
 }
 
 // ConflictError says that fields we would set belong to another manager.

@@ -12,15 +12,23 @@ import (
 // Action is what a decision asks for.
 type Action string
 
-// The actions. Only Apply, Prune and Release change anything.
+// The actions. Only Apply, Recreate, Prune and Release change anything.
 const (
-	Apply   Action = "Apply"   // send the object
-	Keep    Action = "Keep"    // it is as it should be
-	Hold    Action = "Hold"    // not now; the reason says what has to happen first
-	Refuse  Action = "Refuse"  // not until a person changes something
-	Prune   Action = "Prune"   // delete the object
-	Release Action = "Release" // drop it from the inventory, leave the object
+	Apply    Action = "Apply"    // send the object
+	Recreate Action = "Recreate" // delete the object and send it when it is gone
+	Keep     Action = "Keep"     // it is as it should be
+	Hold     Action = "Hold"     // not now; the reason says what has to happen first
+	Refuse   Action = "Refuse"   // not until a person changes something
+	Prune    Action = "Prune"    // delete the object
+	Release  Action = "Release"  // drop it from the inventory, leave the object
 )
+
+// Sends reports whether what is rendered is sent to the API server.
+func (a Action) Sends() bool { return a == Apply || a == Recreate }
+
+// Acts reports whether an object in the cluster is changed or deleted, for other
+// than to let it go.
+func (a Action) Acts() bool { return a.Sends() || a == Prune }
 
 // Reason says why. It is one of the constants below, or the reason of the
 // [Veto] that the caller gave.
@@ -32,6 +40,7 @@ const (
 	Changed   Reason = "Changed"   // Git says something else than the cluster
 	Drifted   Reason = "Drifted"   // somebody changed it since it was applied; held if drift is only reported
 	Adopted   Reason = "Adopted"   // it exists, belongs to no inventory, and becomes ours
+	Immutable Reason = "Immutable" // Git changes a field that cannot be changed in place
 	Unchanged Reason = "Unchanged" // applying it would change nothing
 )
 
@@ -95,8 +104,8 @@ type Decision struct {
 
 	// Object is what is sent. It is nil for orphans.
 	Object *unstructured.Unstructured
-	// UID is the object that is pruned or released: a new one of the same name
-	// is left alone.
+	// UID is the object that is pruned, released or re-created: a new one of the
+	// same name is left alone.
 	UID types.UID
 	// After lists the objects of the same plan without which this one cannot be
 	// done, sorted: for one that is applied, what its annotation depends on and
@@ -113,6 +122,7 @@ type Result string
 const (
 	ResultCreated    Result = "Created"
 	ResultConfigured Result = "Configured"
+	ResultRecreated  Result = "Recreated" // deleted and created anew
 	ResultUnchanged  Result = "Unchanged"
 	ResultPruned     Result = "Pruned"   // its deletion is confirmed
 	ResultDeleting   Result = "Deleting" // its deletion is asked for and not confirmed

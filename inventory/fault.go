@@ -28,7 +28,7 @@ func (f Fault) Error() string {
 // objects of other inventories, which are not ours to apply, those that only
 // somebody else has changed, and what is said of objects whose definition
 // changes with them.
-func Faults(changes []Change, instance Instance) []Fault {
+func Faults(changes []Change, instance Instance, adoption Adoption) []Fault {
 	known := map[ID]bool{}
 	pending := redefined(changes)
 	for _, c := range changes {
@@ -36,7 +36,7 @@ func Faults(changes []Change, instance Instance) []Fault {
 	}
 	var faults []Fault
 	for _, c := range changes {
-		if c.Drifted || c.Owner != "" && c.Owner != instance.ID() {
+		if c.Drifted || !c.mayApply(instance, adoption) {
 			continue
 		}
 		if d, faulty := fault(c, known); faulty && !(c.Err != nil && pending[c.ID.GroupKind]) {

@@ -35,6 +35,10 @@ const (
 	// longer in Git, and so does OnRemoveAnnotation with the value "keep".
 	DeletionAnnotation = "client.lifecycle.config.k8s.io/deletion"
 	OnRemoveAnnotation = "cli-utils.sigs.k8s.io/on-remove"
+
+	// RecreateAnnotation with the value "true" lets an object be deleted and
+	// created anew when Git changes a field that cannot be changed in place.
+	RecreateAnnotation = "lamplighter.dev/recreate"
 )
 
 // Instance names one agent, or CLI user, that owns one set of objects.

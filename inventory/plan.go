@@ -11,6 +11,8 @@ import (
 // Input is everything a plan is made from.
 type Input struct {
 	Instance Instance
+	// Adoption says which objects that exist already may become ours.
+	Adoption Adoption
 	// Owned is the inventory as it was read.
 	Owned Set
 	// Changes compares every rendered object with the cluster.
@@ -81,7 +83,7 @@ func (p Plan) Decisions() []Decision {
 // cluster or in the inventory.
 func (p Plan) Touches() bool {
 	return slices.ContainsFunc(p.Decisions(), func(d Decision) bool {
-		return d.Action == Apply || d.Action == Prune || d.Action == Release
+		return d.Action.Acts() || d.Action == Release
 	})
 }
 
@@ -139,7 +141,7 @@ type planner struct {
 func (p *planner) next() Set {
 	var touched []ID
 	for id := range p.rendered {
-		if action := p.decided[id].Action; action == Apply || action == Keep {
+		if action := p.decided[id].Action; action.Sends() || action == Keep {
 			touched = append(touched, id)
 		}
 	}

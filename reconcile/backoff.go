@@ -41,7 +41,7 @@ func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now tim
 	planned, tried := map[inventory.ID]bool{}, map[inventory.ID]*unstructured.Unstructured{}
 	for _, d := range plan.Decisions() {
 		planned[d.ID] = true
-		if d.Action == inventory.Apply || d.Action == inventory.Prune {
+		if d.Action.Acts() {
 			tried[d.ID] = d.Object
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 )
@@ -84,7 +83,7 @@ func dependsOnClock(obs Observation, plan Plan, now time.Time) bool {
 	obs.ClockProblem = "in question"
 	doubtful := vetoes(obs, now)
 	for _, d := range plan.Objects.Decisions() {
-		if _, held := doubtful[d.ID]; held && (d.Action == inventory.Apply || d.Action == inventory.Prune) {
+		if _, held := doubtful[d.ID]; held && d.Action.Acts() {
 			return true
 		}
 	}

@@ -45,7 +45,7 @@ func faults(obs Observation, partial bool) []inventory.Fault {
 	if partial || settled {
 		return nil
 	}
-	return inventory.Faults(obs.Changes, obs.Instance)
+	return inventory.Faults(obs.Changes, obs.Instance, obs.Adoption)
 }
 
 // trialInterval is how soon a fleet that was kept out of force is tried again:

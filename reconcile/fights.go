@@ -33,7 +33,10 @@ type fight struct {
 func (f fights) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
 	corrections := map[inventory.ID]string{}
 	for _, d := range plan.Decisions() {
-		if d.Action == inventory.Apply && d.Drifted {
+		switch {
+		case d.Action == inventory.Recreate: // something may change the field as it is created
+			corrections[d.ID] = d.Message
+		case d.Action == inventory.Apply && d.Drifted:
 			corrections[d.ID] = cmp.Or(d.Message, "changed by somebody")
 		}
 	}
@@ -79,7 +82,7 @@ func (c fight) last() time.Time {
 func (f fights) due(changes []inventory.Change, now time.Time) map[inventory.ID]Retry {
 	waiting := map[inventory.ID]Retry{}
 	for _, c := range changes {
-		if fight, ok := f[c.ID]; ok && c.Drifted && now.Before(fight.At) {
+		if fight, ok := f[c.ID]; ok && (c.Drifted || c.Kind == inventory.Replace) && now.Before(fight.At) {
 			waiting[c.ID] = fight.Retry
 		}
 	}

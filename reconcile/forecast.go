@@ -102,7 +102,7 @@ func (f *foresight) change(sets []health.DaemonSet) {
 		d := &sets[i]
 		id := daemonSetID(d.Name)
 		c, rendered := changes[id]
-		if !rendered || c.Kind != inventory.Update || (!c.TemplateChanged && c.Err == nil) {
+		if !rendered || c.Kind != inventory.Update && c.Kind != inventory.Replace || (!c.TemplateChanged && c.Err == nil) {
 			continue
 		}
 		if decision := f.decided[id]; !comes(decision) {
@@ -119,7 +119,12 @@ func (f *foresight) change(sets []health.DaemonSet) {
 		if template := templateOf(c); template != nil {
 			d.Template = template
 		}
-		f.place(d, &impact)
+		if c.Kind == inventory.Replace {
+			impact.Change = rollout.Recreate
+			f.replace(d, &impact)
+		} else {
+			f.place(d, &impact)
+		}
 		f.impacts = append(f.impacts, impact)
 	}
 }
@@ -140,6 +145,21 @@ func (f *foresight) place(d *health.DaemonSet, impact *Impact) {
 		case has && p.ShouldRun && (governed || !d.OnDelete):
 			impact.Restarts++
 		case !has && p.ShouldRun:
+			impact.Starts++
+		}
+	}
+}
+
+// replace counts the pods that end with a DaemonSet, and those of its successor.
+func (f *foresight) replace(d *health.DaemonSet, impact *Impact) {
+	impact.Leaves = len(f.pods[d.UID])
+	placer := health.NewPlacer(*d)
+	for i := range f.obs.Nodes {
+		node := &f.obs.Nodes[i]
+		if _, has := f.pods[d.UID][node.Name]; has {
+			f.leaving[podOn{d.UID, node.Name}] = true
+		}
+		if placer.On(node).ShouldRun {
 			impact.Starts++
 		}
 	}
@@ -178,7 +198,7 @@ func (f *foresight) create() {
 // opens or a freeze ends.
 func comes(d inventory.Decision) bool {
 	switch d.Action {
-	case inventory.Apply, inventory.Prune:
+	case inventory.Apply, inventory.Recreate, inventory.Prune:
 		return true
 	case inventory.Hold:
 		return slices.Contains(rollout.Reasons(), rollout.Reason(d.Reason)) && rollout.Reason(d.Reason) != rollout.Paused

@@ -71,6 +71,12 @@ network: done 10:02:00`},
 PlacementChange DaemonSet/agents/cni: restarts 1, starts 1, leaves 1
 visit n1 10:00:00 in night
 network: done 10:01:00`},
+		"one that is re-created ends all its pods, and the new ones start": {
+			func(t *testing.T, obs *Observation) {
+				obs.Changes = []inventory.Change{withTemplate(replacement(t), zoneA)}
+			}, `
+Recreate DaemonSet/agents/cni: restarts 0, starts 1, leaves 2
+network: done 10:01:00`},
 		"a DaemonSet that leaves Git ends all its pods": {
 			func(_ *testing.T, obs *Observation) {
 				obs.State.Inventory = inventory.NewSet(daemonSetID(agents), configMap("a"), configMap("b"))

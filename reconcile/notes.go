@@ -75,7 +75,7 @@ func notes(plan inventory.Plan) []ObjectNote {
 func troubles(plan inventory.Plan, outcomes []inventory.Outcome) []ObjectNote {
 	tried := map[inventory.ID]inventory.Action{}
 	for _, d := range plan.Decisions() {
-		if d.Action == inventory.Apply || d.Action == inventory.Prune {
+		if d.Action.Acts() {
 			tried[d.ID] = d.Action
 		}
 	}

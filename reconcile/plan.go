@@ -41,6 +41,8 @@ type Observation struct {
 	Answers  rollout.Answers
 	Supposed bool // see [rollout.Observed]
 
+	// Adoption says which objects that exist already may become ours.
+	Adoption   inventory.Adoption
 	AllowPrune bool
 	Drift      inventory.DriftMode
 	// ClockProblem says why this machine's clock is not to be trusted; empty
@@ -65,6 +67,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		vetoed := vetoes(obs, now)
 		objects, err := inventory.New(inventory.Input{
 			Instance:   obs.Instance,
+			Adoption:   obs.Adoption,
 			Owned:      obs.State.Inventory,
 			Changes:    obs.Changes,
 			Orphans:    obs.Orphans,

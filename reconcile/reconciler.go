@@ -80,6 +80,8 @@ type Options struct {
 	// AllowPruneOf does so for one commit: the hash of it, or how that begins.
 	// Empty means none.
 	AllowPruneOf string
+	// Adoption says which objects that exist already may become ours.
+	Adoption inventory.Adoption
 	// Partial lets a commit come into force of which some objects cannot be
 	// applied. They are left out.
 	Partial bool

@@ -120,6 +120,8 @@ func wrongReversal(obs Observation, c inventory.Change) string {
 		return "its template is not compared"
 	case err != nil:
 		return err.Error()
+	case c.Kind == inventory.Replace:
+		return "it would have to be re-created"
 	case c.Merged == nil:
 		return ""
 	}

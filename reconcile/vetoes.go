@@ -59,7 +59,7 @@ func unvetoed(obs Observation, step []inventory.Decision, now time.Time) []inven
 	out := slices.Clone(step)
 	for i := range out {
 		d := &out[i]
-		if v, vetoed := late[d.ID]; vetoed && (d.Action == inventory.Apply || d.Action == inventory.Prune) {
+		if v, vetoed := late[d.ID]; vetoed && d.Action.Acts() {
 			d.Action, d.Reason, d.Until, d.Message = inventory.Hold, v.Reason, v.Until, v.Message
 		}
 	}
@@ -75,6 +75,8 @@ func changeKinds(obs Observation) map[inventory.ID]rollout.ChangeKind {
 		case c.Kind == inventory.None:
 		case c.Kind == inventory.Create:
 			kinds[c.ID] = rollout.Create
+		case c.Kind == inventory.Replace:
+			kinds[c.ID] = rollout.Recreate
 		case c.TemplateChanged && placementChanged(c):
 			kinds[c.ID] = rollout.PlacementChange
 		case c.TemplateChanged:

@@ -69,6 +69,8 @@ type Config struct {
 	AllowPrune string
 	// Drift says what becomes of what somebody else has changed. Empty corrects it.
 	Drift inventory.DriftMode
+	// Adoption says which objects that exist already may become ours.
+	Adoption inventory.Adoption
 	// Partial lets a commit come into force without the objects that cannot be
 	// applied.
 	Partial bool

@@ -60,7 +60,7 @@ func count(report reconcile.Report) counts {
 	var c counts
 	for _, o := range report.Outcomes {
 		switch o.Result {
-		case inventory.ResultCreated, inventory.ResultConfigured:
+		case inventory.ResultCreated, inventory.ResultConfigured, inventory.ResultRecreated:
 			c.applied++
 		case inventory.ResultPruned, inventory.ResultReleased:
 			c.pruned++

@@ -75,6 +75,7 @@ func (a *Agent) clusterOptions() cluster.Options {
 		Now:            a.cfg.Now,
 		ForceConflicts: a.cfg.ForceConflicts,
 		TakeOverFrom:   a.cfg.TakeOverFrom,
+		Adoption:       a.cfg.Adoption,
 		Partial:        a.cfg.Partial,
 	}
 }
@@ -90,6 +91,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Jobs:         c,
 		AllowPruneOf: a.cfg.AllowPrune,
 		Drift:        a.cfg.Drift,
+		Adoption:     a.cfg.Adoption,
 		Partial:      a.cfg.Partial,
 		Now:          a.cfg.Now,
 		Clock:        a.clock.Asking(a.clientset),

@@ -83,7 +83,7 @@ func (b *batch) carryOut(ctx context.Context, d inventory.Decision, one func(con
 		return inventory.Outcome{ID: d.ID, Result: inventory.ResultRefused, Err: errors.New(d.Message)}
 	case inventory.Release:
 		d.After = nil // it stays where it is, whatever becomes of others
-	case inventory.Apply, inventory.Prune:
+	case inventory.Apply, inventory.Recreate, inventory.Prune:
 	}
 	for _, id := range d.After {
 		if b.bad[id] {
@@ -93,6 +93,10 @@ func (b *batch) carryOut(ctx context.Context, d inventory.Decision, one func(con
 	if ctx.Err() != nil {
 		return failure(d.ID, context.Cause(ctx))
 	}
+	if err := b.cluster.throttle.enter(ctx); err != nil {
+		return failure(d.ID, err)
+	}
+	defer b.cluster.throttle.leave()
 	start := b.cluster.clock()
 	o := one(ctx, d)
 	o.Took = b.cluster.clock().Sub(start)
@@ -112,7 +116,7 @@ func (b *batch) settle(ctx context.Context, d inventory.Decision, o *inventory.O
 // done reports whether what depends on an object with this result may go on.
 func done(r inventory.Result) bool {
 	switch r {
-	case inventory.ResultCreated, inventory.ResultConfigured, inventory.ResultUnchanged,
+	case inventory.ResultCreated, inventory.ResultConfigured, inventory.ResultRecreated, inventory.ResultUnchanged,
 		inventory.ResultPruned, inventory.ResultReleased:
 		return true
 	case inventory.ResultDeleting, inventory.ResultHeld, inventory.ResultConflict,
@@ -135,15 +139,25 @@ func (c *Cluster) applyOne(ctx context.Context, d inventory.Decision) inventory.
 		return failure(d.ID, fmt.Errorf("the API server does not serve %s", d.Object.GroupVersionKind().GroupVersion()))
 	}
 	before := c.before(d.ID)
+	if d.Action == inventory.Recreate {
+		if o, gone := c.makeWay(ctx, t, d); !gone {
+			return o
+		}
+		before = nil
+	}
 	answer, err := c.write(ctx, t, d, before)
 	if err != nil {
 		c.forget(d.ID)
-		return c.refused(ctx, t, err)
+		return c.refused(ctx, t, before, err)
 	}
 	if err := c.remember(t, answer); err != nil {
 		return failure(d.ID, err)
 	}
-	return inventory.Outcome{ID: d.ID, Result: resultOf(answer, before)}
+	result := resultOf(answer, before)
+	if d.Action == inventory.Recreate {
+		result = inventory.ResultRecreated
+	}
+	return inventory.Outcome{ID: d.ID, Result: result}
 }
 
 // before is the live object that the decision was made from, nil if there was
@@ -166,7 +180,14 @@ func (c *Cluster) write(ctx context.Context, t target, d inventory.Decision, bef
 			}
 		}
 	}
-	return c.apply(ctx, t, uid)
+	answer, err := c.apply(ctx, t, uid)
+	if status, ok := statusOf(err); ok && uid != "" && oldVersion(status) {
+		if err := c.renewVersions(ctx, t); err != nil {
+			return nil, err
+		}
+		return c.apply(ctx, t, uid)
+	}
+	return answer, err
 }
 
 // remember notes that the live object is as Git has it.
@@ -193,14 +214,25 @@ func resultOf(answer metav1.Object, before *live) inventory.Result {
 }
 
 // refused is the outcome of an object that was not applied.
-func (c *Cluster) refused(ctx context.Context, t target, err error) inventory.Outcome {
+func (c *Cluster) refused(ctx context.Context, t target, before *live, err error) inventory.Outcome {
 	if ctx.Err() != nil {
 		return failure(t.id, context.Cause(ctx))
 	}
 	if conflict, ok := errors.AsType[*inventory.ConflictError](err); ok {
 		return inventory.Outcome{ID: t.id, Result: inventory.ResultConflict, Err: conflict}
 	}
-	err = refusal(t.id.GroupKind, err)
+	if before != nil && t.object != nil {
+		change, endErr := c.refusedUpdate(ctx, t, before, inventory.Change{ID: t.id}, err)
+		if endErr != nil {
+			return failure(t.id, endErr)
+		}
+		err = change.Err
+		if change.Kind == inventory.Replace {
+			err = &inventory.RejectedError{Message: inventory.Unchangeable(change.Immutable)}
+		}
+	} else {
+		err = refusal(t.id.GroupKind, err)
+	}
 	if _, ok := errors.AsType[*inventory.RejectedError](err); ok {
 		return inventory.Outcome{ID: t.id, Result: inventory.ResultRefused, Err: err}
 	}

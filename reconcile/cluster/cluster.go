@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ type Options struct {
 	// such as kustomize-controller. Their fields become ours, and go away if Git
 	// does not have them.
 	TakeOverFrom []string
+	// Adoption says which objects that exist already may become ours; the others
+	// are not compared.
+	Adoption inventory.Adoption
 
 	// Partial lets each object stand for itself: what is new is sent without a
 	// dry run, and refused one by one.
@@ -55,7 +59,9 @@ type Options struct {
 	DeletionTimeout time.Duration
 	// RequestTimeout bounds one request. Default 30 s.
 	RequestTimeout time.Duration
-	// InFlight is how many objects are worked on at once. Default 32.
+	// InFlight is how many objects are worked on at once, at most. It begins with
+	// 16, or with this if it is less, and follows what the API server can bear.
+	// Default 64.
 	InFlight int
 }
 
@@ -66,7 +72,7 @@ func (o Options) withDefaults() Options {
 	o.DefinitionTimeout = cmp.Or(o.DefinitionTimeout, 30*time.Second)
 	o.DeletionTimeout = cmp.Or(o.DeletionTimeout, 10*time.Second)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
-	o.InFlight = cmp.Or(o.InFlight, 32)
+	o.InFlight = cmp.Or(o.InFlight, 64)
 	return o
 }
 
@@ -78,6 +84,7 @@ type Cluster struct {
 	metadata  metadata.Interface
 	discovery discovery.CachedDiscoveryInterface
 	mapper    meta.ResettableRESTMapper
+	throttle  *throttle
 
 	changed chan struct{}
 	stop    <-chan struct{}
@@ -110,6 +117,8 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 		rehearsals: map[inventory.ID]rehearsal{},
 		cargoes:    map[inventory.ID]cargo{},
 	}
+	c.throttle = newThrottle(c.opts.InFlight)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return observed{next, c.throttle, c.clock} })
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

@@ -38,6 +38,7 @@ type world struct {
 	guarded   int
 	allow     bool // prune whatever the guards say
 	drift     inventory.DriftMode
+	adoption  inventory.Adoption
 }
 
 // newWorld starts a cluster. Each test has an instance of its own, so that no
@@ -85,7 +86,7 @@ func (w *world) plan(t testing.TB, objects ...*unstructured.Unstructured) invent
 		t.Fatalf("orphans: %v", err)
 	}
 	plan, err := inventory.New(inventory.Input{
-		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow, Guarded: w.guarded, Drift: w.drift,
+		Instance: w.instance, Owned: w.owned, Changes: changes, Orphans: orphans, AllowPrune: w.allow, Guarded: w.guarded, Drift: w.drift, Adoption: w.adoption,
 	})
 	if err != nil {
 		t.Fatalf("plan: %v", err)
@@ -137,7 +138,7 @@ func (w *world) objects(t testing.TB, text string) []*unstructured.Unstructured 
 			t.Fatalf("object: %v\n%s", err, doc)
 		}
 		switch obj.GetKind() {
-		case "Namespace", "CustomResourceDefinition", "ClusterRole":
+		case "Namespace", "CustomResourceDefinition", "ClusterRole", "StorageClass":
 		default:
 			if obj.GetNamespace() == "" {
 				obj.SetNamespace(w.namespace)

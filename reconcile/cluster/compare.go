@@ -36,7 +36,7 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return change, nil
 	}
 	if err != nil {
-		return c.refusedDryRun(ctx, change, hash, err)
+		return c.refusedDryRun(ctx, t, change, hash, err)
 	}
 	change.Merged = merged
 	former := c.hasFormer(current, t.object)
@@ -68,8 +68,12 @@ func failed(ctx context.Context, change inventory.Change, err error) (inventory.
 
 // refusedDryRun remembers for a while what the API server said, so that a pass
 // for another reason does not ask again.
-func (c *Cluster) refusedDryRun(ctx context.Context, change inventory.Change, hash string, err error) (inventory.Change, error) {
-	change, err = failed(ctx, change, err)
+func (c *Cluster) refusedDryRun(ctx context.Context, t target, change inventory.Change, hash string, err error) (inventory.Change, error) {
+	l, liveErr := liveOf(change.Live)
+	if liveErr != nil {
+		return change, liveErr
+	}
+	change, err = c.refusedUpdate(ctx, t, l, change, err)
 	if err != nil {
 		return change, err
 	}
@@ -77,10 +81,11 @@ func (c *Cluster) refusedDryRun(ctx context.Context, change inventory.Change, ha
 }
 
 // noDryRun recognises the answer that an admission webhook with side effects
-// gives to a dry run.
+// gives to a dry run, and that which says nothing of an apply, before which the
+// versions of managed fields are put right.
 func noDryRun(err error) bool {
 	status, ok := statusOf(err)
-	return ok && apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run")
+	return ok && (oldVersion(status) || apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run"))
 }
 
 // bookkeeping are the metadata that say nothing about what an object is.

@@ -71,8 +71,8 @@ func crashOnce(t *testing.T, n int64, answerLost bool) (done bool) {
 	}
 	t.Run(name, func(t *testing.T) {
 		w := newWorld(t, cluster.Options{})
-		first := []*unstructured.Unstructured{w.configMap(t, "kept", "1"), w.configMap(t, "changed", "1"), w.configMap(t, "dropped", "1")}
-		second := []*unstructured.Unstructured{w.configMap(t, "kept", "1"), w.configMap(t, "changed", "2"), w.configMap(t, "added", "1")}
+		first := []*unstructured.Unstructured{w.configMap(t, "kept", "1"), w.configMap(t, "changed", "1"), w.configMap(t, "dropped", "1"), w.fixed(t, "1")}
+		second := []*unstructured.Unstructured{w.configMap(t, "kept", "1"), w.configMap(t, "changed", "2"), w.configMap(t, "added", "1"), w.fixed(t, "2")}
 		w.pass(t, first...)
 		w.cluster = w.newCluster(t, cluster.Options{InFlight: 1})
 
@@ -95,11 +95,23 @@ func crashOnce(t *testing.T, n int64, answerLost bool) (done bool) {
 		if got := w.value(t, "changed"); got != "2" {
 			t.Errorf("changed: got %q, want 2", got)
 		}
-		if got, want := w.owned, inventory.NewSet(inventory.IDOf(second[0]), inventory.IDOf(second[1]), inventory.IDOf(second[2])); !got.Equal(want) {
+		if got := w.value(t, "fixed"); got != "2" {
+			t.Errorf("fixed: got %q, want 2", got)
+		}
+		if got, want := w.owned, inventory.NewSet(inventory.IDOf(second[0]), inventory.IDOf(second[1]), inventory.IDOf(second[2]), inventory.IDOf(second[3])); !got.Equal(want) {
 			t.Errorf("inventory: got %v, want %v", got.IDs(), want.IDs())
 		}
 	})
 	return done
+}
+
+// fixed is a ConfigMap that has to be re-created when its value changes.
+func (w *world) fixed(t *testing.T, value string) *unstructured.Unstructured {
+	t.Helper()
+	obj := w.configMap(t, "fixed", value)
+	obj.Object["immutable"] = true
+	obj.SetAnnotations(map[string]string{inventory.RecreateAnnotation: "true"})
+	return obj
 }
 
 // wantTracked checks that every object with our mark is in the inventory.

@@ -74,6 +74,10 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 			}
 		}
 		work.Go(func() (err error) {
+			if err := c.throttle.enter(ctx); err != nil {
+				return err
+			}
+			defer c.throttle.leave()
 			changes[i], err = one(ctx, s)
 			if s.live != nil {
 				changes[i].UID = s.live.uid
@@ -170,7 +174,8 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 		return c.rehearse(ctx, s, inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object, Drifted: c.drifted(s)})
 	}
 	change := c.differing(s)
-	foreign := change.Owner != "" && change.Owner != c.opts.Instance.ID()
+	stripped := change.Owner == "" && change.Drifted // of our marks
+	foreign := !stripped && !c.opts.Adoption.Allows(change.Owner, c.opts.Instance)
 	if foreign || change.Deleting {
 		return change, nil
 	}
@@ -184,7 +189,7 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 	// That new content is a change is certain without comparing, and so it is of
 	// an object that is not ours yet, for our marks on it. Except for DaemonSets:
 	// what becomes of a pod template decides when it may be sent.
-	certain := change.Owner == "" || ok && !sameContent
+	certain := change.Owner != c.opts.Instance.ID() || ok && !sameContent
 	if certain && !change.Drifted && s.id.GroupKind != daemonSetKind {
 		return c.rehearse(ctx, s, change)
 	}
@@ -194,7 +199,11 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 // inspectFully compares one object without looking at what is known.
 func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change, error) {
 	if s.live != nil {
-		return c.compare(ctx, s.target, c.differing(s), s.hash)
+		change, err := c.compare(ctx, s.target, c.differing(s), s.hash)
+		if err == nil && change.Kind == inventory.Replace {
+			change.Merged, err = c.successor(ctx, s.target)
+		}
+		return change, err
 	}
 	change := inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}
 	merged, err := c.dryRun(ctx, s.target, "")

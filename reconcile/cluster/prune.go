@@ -42,7 +42,7 @@ func (c *Cluster) removeOne(ctx context.Context, d inventory.Decision) inventory
 	r := removal{cluster: c, target: t, decision: d}
 	result, err := r.run(ctx)
 	if err != nil && result == "" {
-		return c.refused(ctx, t, err)
+		return c.refused(ctx, t, nil, err)
 	}
 	return inventory.Outcome{ID: d.ID, Result: result, Err: err}
 }
@@ -116,11 +116,15 @@ func (r removal) delete(ctx context.Context, m *metav1.PartialObjectMetadata) er
 	if err := r.takesNothingAlong(ctx); err != nil {
 		return err
 	}
-	background := metav1.DeletePropagationBackground
+	return r.deleteWith(ctx, m, metav1.DeletePropagationBackground)
+}
+
+// deleteWith deletes exactly the object that was seen.
+func (r removal) deleteWith(ctx context.Context, m *metav1.PartialObjectMetadata, propagation metav1.DeletionPropagation) error {
 	return r.cluster.try(ctx, func(ctx context.Context) error {
 		return r.cluster.metadataOf(r.target).Delete(ctx, m.Name, metav1.DeleteOptions{
 			Preconditions:     &metav1.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion},
-			PropagationPolicy: &background,
+			PropagationPolicy: &propagation,
 		})
 	})
 }

@@ -30,12 +30,29 @@ func refusal(kind schema.GroupKind, err error) error {
 	if kind == secretKind && mayQuote(status) {
 		message = "the API server refuses the Secret: " + string(status.Reason) + " (its message may hold a value and is kept back)"
 	}
+	if notTyped(status) {
+		return &inventory.RejectedError{Message: message}
+	}
 	switch status.Code {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return &inventory.RejectedError{Message: message}
 	}
 	return errors.New(message)
+}
+
+// notTyped recognises the answer to an object that does not fit the schema of its
+// kind, such as one with a field that it does not have. The API server takes that
+// for a failure of its own.
+func notTyped(status metav1.Status) bool {
+	return status.Code == http.StatusInternalServerError && strings.HasPrefix(status.Message, "failed to create typed patch object")
+}
+
+// oldVersion recognises the answer about a live object that does not fit the schema
+// of a version at which somebody has once applied it: a newer version has come to
+// default a field that the older one does not have.
+func oldVersion(status metav1.Status) bool {
+	return status.Code == http.StatusInternalServerError && !notTyped(status) && strings.HasSuffix(status.Message, "field not declared in schema")
 }
 
 // mayQuote reports whether a message could hold what was sent. Those about

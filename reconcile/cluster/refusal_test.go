@@ -82,11 +82,23 @@ func TestTransient(t *testing.T) {
 		{"not found", apierrors.NewNotFound(resource, "a"), false},
 		{"conflict", conflict(), false},
 		{"bad request", apierrors.NewBadRequest("no"), false},
+		{"a field that the schema does not have", notTypedError(), false},
 		{"our own", errors.New("bug"), false},
 	} {
 		if got := transient(tc.err); got != tc.want {
 			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
 		}
+	}
+}
+
+func notTypedError() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
+		Message: "failed to create typed patch object (ns/a; v1, Kind=ConfigMap): .datas: field not declared in schema"}}
+}
+
+func TestObjectThatDoesNotFitItsSchemaIsRefused(t *testing.T) {
+	if _, rejected := errors.AsType[*inventory.RejectedError](refusal(daemonSetKind, notTypedError())); !rejected {
+		t.Error("it is tried again, though it would not help")
 	}
 }
 

@@ -18,36 +18,43 @@ import (
 // content. A good word holds until one side is another; see errorHolds for a
 // bad one.
 type rehearsal struct {
-	hash  string
-	uid   types.UID // of the live object; empty if there was none
-	err   error
-	until time.Time
+	hash   string
+	uid    types.UID // of the live object; empty if there was none
+	change inventory.Change
+	until  time.Time
+}
+
+// holds reports whether the API server need not be asked again.
+func (r rehearsal) holds(c *Cluster, hash string, uid types.UID) bool {
+	good := r.change.Err == nil && r.change.Kind != inventory.Replace
+	return r.hash == hash && r.uid == uid && (good || !c.over(r.until))
 }
 
 // rehearse asks whether the API server would take an object that is to be sent
 // for certain, and puts what it says into the change.
 func (c *Cluster) rehearse(ctx context.Context, s subject, change inventory.Change) (inventory.Change, error) {
-	if c.opts.Partial || s.set.kinds[s.id.GroupKind] {
+	mayReplace := s.live != nil && recreates(s.object)
+	if c.opts.Partial && !mayReplace || s.set.kinds[s.id.GroupKind] {
 		return change, nil
 	}
 	var uid types.UID
 	if s.live != nil {
 		uid = s.live.uid
 	}
-	if r, ok := c.rehearsed(s.id); ok && r.hash == s.hash && r.uid == uid && (r.err == nil || !c.over(r.until)) {
-		change.Err = r.err
+	if r, ok := c.rehearsed(s.id); ok && r.holds(c, s.hash, uid) {
+		change.Err, change.Kind, change.Immutable = r.change.Err, r.change.Kind, r.change.Immutable
 		return change, nil
 	}
 	if err := c.dryApply(ctx, s.target, uid); err != nil && !s.set.inconclusive(err) {
 		gone := notServed(err)
-		if change, err = failed(ctx, change, err); err != nil || gone {
+		if change, err = c.refusedUpdate(ctx, s.target, s.live, change, err); err != nil || gone {
 			c.rediscover() // the kind may come back at any time: nothing to remember
 			return change, err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rehearsals[s.id] = rehearsal{hash: s.hash, uid: uid, err: change.Err, until: c.deadline(errorHolds)}
+	c.rehearsals[s.id] = rehearsal{hash: s.hash, uid: uid, change: change, until: c.deadline(errorHolds)}
 	return change, nil
 }
 

@@ -62,7 +62,7 @@ spec:
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range inventory.Faults(changes, w.instance) {
+			for _, f := range inventory.Faults(changes, w.instance, "") {
 				faults = append(faults, strings.ReplaceAll(f.Error(), w.namespace, "NS"))
 			}
 		})

@@ -19,6 +19,8 @@ const (
 	tries     = 5
 	firstWait = 100 * time.Millisecond
 	longest   = 5 * time.Second
+	// longestAsked is how long a wait that the API server asks for may be.
+	longestAsked = 30 * time.Second
 )
 
 // try sends a request until it is answered, within bounds. What is repeated has
@@ -31,7 +33,7 @@ func (c *Cluster) try(ctx context.Context, request func(context.Context) error) 
 			return err
 		}
 		if asked, ok := apierrors.SuggestsClientDelay(err); ok {
-			wait = max(wait, min(longest, time.Duration(asked)*time.Second))
+			wait = max(wait, min(longestAsked, time.Duration(asked)*time.Second))
 		}
 		jitter := rand.N(wait/4 + 1)
 		if pause(ctx, wait+jitter) != nil {
@@ -64,6 +66,9 @@ func pause(ctx context.Context, d time.Duration) error {
 // API server is overloaded or going away, or the connection broke.
 func transient(err error) bool {
 	if status, ok := statusOf(err); ok {
+		if notTyped(status) || oldVersion(status) {
+			return false
+		}
 		switch code := status.Code; {
 		case code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
 			return true

@@ -31,6 +31,8 @@ const (
 	// PlacementChange: the template changes, and with it the nodes on which pods
 	// may run. The DaemonSet controller deletes those that may not at once.
 	PlacementChange ChangeKind = "PlacementChange"
+	// Recreate: all pods end, and others take their place.
+	Recreate ChangeKind = "Recreate"
 	// Delete: all pods end.
 	Delete ChangeKind = "Delete"
 )
@@ -64,6 +66,11 @@ func Gate(c Change, r Rules, now time.Time) Verdict {
 		return Verdict{Allowed: true}
 	case TemplateChange, PlacementChange:
 		return r.template(c, now)
+	case Recreate:
+		if v := r.template(Change{c.DaemonSet, PlacementChange}, now); !v.Allowed {
+			return v
+		}
+		return r.deletion(c, now)
 	case Delete:
 		return r.deletion(c, now)
 	default:

@@ -78,7 +78,7 @@ func Unfreezes(c Change, r Rules, now time.Time) bool {
 		return false
 	}
 	if c.DaemonSet.Name == "" {
-		return c.Kind != Delete && slices.ContainsFunc(r.Policies.Upgrades, func(p policy.UpgradePolicy) bool {
+		return c.Kind != Delete && c.Kind != Recreate && slices.ContainsFunc(r.Policies.Upgrades, func(p policy.UpgradePolicy) bool {
 			return r.Ledger.Proceeding(p.Name, now) != nil
 		})
 	}

@@ -64,6 +64,7 @@ func TestProceedUnfreezesWhatTemplatesMayNeed(t *testing.T) {
 		{Create, proceeding, "", true},
 		{Update, proceeding, "", true},
 		{Delete, proceeding, "", false},
+		{Recreate, proceeding, "", false},
 		{Update, proceeding, "it is ahead", false},
 		{Update, Ledger{}, "", false},
 	} {

@@ -46,6 +46,7 @@ type agentFlags struct {
 	takeOverFrom   []string
 	allowPrune     string
 	partial        bool
+	adoption       inventory.Adoption
 }
 
 func newAgentCommand(g *globals) *cobra.Command {
@@ -118,6 +119,7 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	addTakeOverFrom(flags, &f.takeOverFrom)
 	flags.StringVar(&f.allowPrune, "allow-prune", "", "let this one commit remove more than half of the objects: its hash, or the first seven digits of it or more")
 	flags.Lookup("allow-prune").NoOptDefVal = anyCommit
+	adoptionVar(flags, &f.adoption)
 	flags.BoolVar(&f.partial, "partial", false, "let a commit come into force without the objects that cannot be applied")
 }
 
@@ -166,6 +168,7 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 		TakeOverFrom:   f.takeOverFrom,
 		AllowPrune:     strings.ToLower(f.allowPrune),
 		Partial:        f.partial,
+		Adoption:       f.adoption,
 		Listen:         f.listen,
 		Webhook:        f.webhook, WebhookTokenFile: f.webhookToken,
 		Log: newLogger(g.streams.Err, f.logFormat, level),

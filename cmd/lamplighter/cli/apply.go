@@ -29,6 +29,7 @@ type applyFlags struct {
 	takeOverFrom   []string
 	allowPrune     bool
 	partial        bool
+	adoption       inventory.Adoption
 }
 
 func newApplyCommand(g *globals) *cobra.Command {
@@ -59,6 +60,7 @@ if something failed or was refused.`,
 	cmd.Flags().BoolVar(&f.forceConflicts, "force-conflicts", false, "take fields that another field manager holds")
 	addTakeOverFrom(cmd.Flags(), &f.takeOverFrom)
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "let more than half of the objects be removed")
+	adoptionVar(cmd.Flags(), &f.adoption)
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "apply the rest if some objects cannot be applied")
 	return cmd
 }
@@ -67,7 +69,7 @@ if something failed or was refused.`,
 func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fleet) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, takeOverFrom: f.takeOverFrom, drift: f.drift, allowPrune: f.allowPrune, partial: f.partial, careful: true})
+	c, err := connect(ctx, g, connectOptions{forceConflicts: f.forceConflicts, takeOverFrom: f.takeOverFrom, drift: f.drift, allowPrune: f.allowPrune, partial: f.partial, adoption: f.adoption, careful: true})
 	if err != nil {
 		return err
 	}

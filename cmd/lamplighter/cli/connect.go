@@ -45,7 +45,8 @@ type connectOptions struct {
 	takeOverFrom    []string // field managers
 	allowPrune      bool
 	partial         bool
-	drift           string        // a mode; empty corrects it
+	drift           string // a mode; empty corrects it
+	adoption        inventory.Adoption
 	thorough        bool          // compare every object by a dry run
 	deletionTimeout time.Duration // of one object; zero means the default
 	careful         bool          // about to act: compare the clock, and find out what a plan has to know
@@ -74,7 +75,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		return nil, err
 	}
 	c := &connection{config: config, clientset: clientset, instance: inventory.Instance{Namespace: g.namespace, Name: g.name}}
-	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, TakeOverFrom: o.takeOverFrom, Partial: o.partial, DeletionTimeout: o.deletionTimeout, Now: now, Log: g.logger()})
+	c.cluster, err = cluster.New(config, cluster.Options{Instance: c.instance, ForceConflicts: o.forceConflicts, TakeOverFrom: o.takeOverFrom, Partial: o.partial, Adoption: o.adoption, DeletionTimeout: o.deletionTimeout, Now: now, Log: g.logger()})
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +95,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		AllowPrune: o.allowPrune,
 		Drift:      inventory.DriftMode(o.drift),
 		Partial:    o.partial,
+		Adoption:   o.adoption,
 		Now:        now,
 	}
 	if o.careful {

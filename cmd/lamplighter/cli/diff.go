@@ -23,6 +23,7 @@ func newDiffCommand(g *globals) *cobra.Command {
 		partial    bool
 		drift      string
 		takeOver   []string
+		adoption   inventory.Adoption
 	)
 	cmd := &cobra.Command{
 		Use:   "diff [DIR]",
@@ -41,7 +42,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, drift: drift, partial: partial, takeOverFrom: takeOver, thorough: true})
+			c, err := connect(ctx, g, connectOptions{allowPrune: allowPrune, drift: drift, partial: partial, takeOverFrom: takeOver, adoption: adoption, thorough: true})
 			if err != nil {
 				return err
 			}
@@ -65,6 +66,7 @@ kubectl. Nothing is changed. Exit code 0 for no differences, 1 for some, 2 for a
 	f.register(cmd)
 	cmd.Flags().StringVar(&drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&allowPrune, "allow-prune", false, "show the diff as if more than half of the objects might be removed")
+	adoptionVar(cmd.Flags(), &adoption)
 	cmd.Flags().BoolVar(&partial, "partial", false, "show the diff as if the rest were applied when some objects cannot be")
 	addTakeOverFrom(cmd.Flags(), &takeOver)
 	return cmd

@@ -25,6 +25,7 @@ type planFlags struct {
 	partial    bool
 	drift      string
 	takeOver   []string
+	adoption   inventory.Adoption
 	snapshot   string
 }
 
@@ -78,6 +79,7 @@ Exit code 0, or with --exit-code 1 if there is something to do.`,
 	cmd.Flags().StringVar(&f.drift, "drift", string(inventory.CorrectDrift), driftUsage)
 	cmd.Flags().BoolVar(&f.allowPrune, "allow-prune", false, "plan as if more than half of the objects might be removed")
 	addTakeOverFrom(cmd.Flags(), &f.takeOver)
+	adoptionVar(cmd.Flags(), &f.adoption)
 	cmd.Flags().BoolVar(&f.partial, "partial", false, "plan as if the rest were applied when some objects cannot be")
 	return cmd
 }
@@ -107,7 +109,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 	if err != nil {
 		return show.Plan{}, fmt.Errorf("--snapshot %s: %w", f.snapshot, err)
 	}
-	obs.AllowPrune, obs.Drift = f.allowPrune, inventory.DriftMode(f.drift)
+	obs.AllowPrune, obs.Adoption, obs.Drift = f.allowPrune, f.adoption, inventory.DriftMode(f.drift)
 	plan, err := foresee(obs, at)
 	plan.Snapshot = &show.SnapshotNote{Taken: show.Time(s.Taken), Unknown: unknown}
 	return plan, err
@@ -117,7 +119,7 @@ func (f *planFlags) plan(ctx context.Context, g *globals, fleet *reconcile.Fleet
 func (f *planFlags) onCluster(ctx context.Context, g *globals, fleet *reconcile.Fleet, at time.Time) (show.Plan, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, drift: f.drift, partial: f.partial, takeOverFrom: f.takeOver, thorough: true})
+	c, err := connect(ctx, g, connectOptions{allowPrune: f.allowPrune, drift: f.drift, partial: f.partial, takeOverFrom: f.takeOver, adoption: f.adoption, thorough: true})
 	if err != nil {
 		return show.Plan{}, err
 	}

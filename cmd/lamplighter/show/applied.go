@@ -67,7 +67,7 @@ func NewApplied(report reconcile.Report) Applied {
 			a.Objects = append(a.Objects, notDone(d, inventory.ResultHeld))
 		case inventory.Refuse:
 			a.Objects = append(a.Objects, notDone(d, inventory.ResultRefused))
-		case inventory.Apply, inventory.Prune, inventory.Release: // the outcome says it
+		case inventory.Apply, inventory.Recreate, inventory.Prune, inventory.Release: // the outcome says it
 		}
 	}
 	for _, attempt := range report.Attempts {
@@ -144,7 +144,7 @@ func WriteApplied(w io.Writer, a Applied) error {
 		return n
 	}
 	fmt.Fprintf(&b, "%d applied, %d pruned, %d held, %d failed, %d unchanged; %s evicted\n",
-		done(inventory.ResultCreated, inventory.ResultConfigured),
+		done(inventory.ResultCreated, inventory.ResultConfigured, inventory.ResultRecreated),
 		done(inventory.ResultPruned, inventory.ResultDeleting, inventory.ResultReleased),
 		done(inventory.ResultHeld), failed, a.Unchanged, countOf(evicted, "pod"))
 	_, err := io.WriteString(w, b.String())

@@ -45,8 +45,12 @@ func WritePlan(w io.Writer, p Plan, nodes bool) error {
 }
 
 func (c ChangeCounts) words() string {
-	return fmt.Sprintf("%d to create, %d to configure, %d to prune, %d held, %d refused, %d unchanged",
-		c.Created, c.Configured, c.Pruned, c.Held, c.Refused, c.Unchanged)
+	recreated := ""
+	if c.Recreated > 0 {
+		recreated = fmt.Sprintf("%d to re-create, ", c.Recreated)
+	}
+	return fmt.Sprintf("%d to create, %d to configure, %s%d to prune, %d held, %d refused, %d unchanged",
+		c.Created, c.Configured, recreated, c.Pruned, c.Held, c.Refused, c.Unchanged)
 }
 
 var objectHeader = []any{"ACTION", "OBJECT", "REASON", "UNTIL", "NODES", "MESSAGE"}

@@ -38,8 +38,12 @@ func WritePass(w io.Writer, plan reconcile.Plan) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d to apply, %d to prune, %d held, %d refused, %d unchanged; %s to evict\n",
-		counts[inventory.Apply], counts[inventory.Prune]+counts[inventory.Release], counts[inventory.Hold],
+	recreates := ""
+	if n := counts[inventory.Recreate]; n > 0 {
+		recreates = fmt.Sprintf("%d to re-create, ", n)
+	}
+	_, err := fmt.Fprintf(w, "%d to apply, %s%d to prune, %d held, %d refused, %d unchanged; %s to evict\n",
+		counts[inventory.Apply], recreates, counts[inventory.Prune]+counts[inventory.Release], counts[inventory.Hold],
 		counts[inventory.Refuse], counts[inventory.Keep], countOf(visits, "pod"))
 	return err
 }

@@ -38,6 +38,7 @@ type SnapshotNote struct {
 type ChangeCounts struct {
 	Created    int `json:"created"`
 	Configured int `json:"configured"`
+	Recreated  int `json:"recreated"` // deleted and created anew
 	Pruned     int `json:"pruned"`
 	Held       int `json:"held"`
 	Refused    int `json:"refused"`
@@ -52,7 +53,7 @@ type PlannedObject struct {
 	Reason  string `json:"reason"`
 	Until   string `json:"until,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Change is TemplateChange, PlacementChange, Create or Delete for a DaemonSet
+	// Change is TemplateChange, PlacementChange, Create, Recreate or Delete for a DaemonSet
 	// whose pods are concerned.
 	Change   string `json:"change,omitempty"`
 	Restarts int    `json:"restarts,omitempty"` // nodes whose pod is replaced, visit by visit
@@ -141,6 +142,8 @@ func (c *ChangeCounts) count(d inventory.Decision) {
 		} else {
 			c.Configured++
 		}
+	case inventory.Recreate:
+		c.Recreated++
 	case inventory.Prune, inventory.Release:
 		c.Pruned++
 	case inventory.Hold:
