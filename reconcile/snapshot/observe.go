@@ -100,7 +100,7 @@ func (c *comparison) compare(o *unstructured.Unstructured) (inventory.Change, er
 	isDaemonSet := change.ID.GroupKind == daemonSetKind
 	switch {
 	case !owned && isDaemonSet && exists: // it would be adopted
-		change.Kind, change.Owner, change.UID, change.TemplateChanged = inventory.Update, "", set.UID, true
+		change.Kind, change.Owner, change.TemplateChanged = inventory.Update, "", true
 		c.unread = append(c.unread, name)
 	case !owned:
 		change.Kind, change.Owner = inventory.Create, ""
