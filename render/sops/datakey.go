@@ -19,6 +19,10 @@ import (
 // maxDataKey bounds what is read of a data key, or of a part of one.
 const maxDataKey = 1 << 10
 
+// maxSealed bounds a data key that is encrypted with one master key. An OpenPGP
+// message and the header of an age file can hold any number of keys to try.
+const maxSealed = 16 << 10
+
 // errNotOurs is a data key that none of our keys opens.
 var errNotOurs = errors.New("none of the keys opens it")
 
@@ -59,10 +63,12 @@ func (k Keys) share(g group) ([]byte, error) {
 	for _, m := range g {
 		var data []byte
 		err := errNotOurs
-		switch m.kind {
-		case "age":
+		switch {
+		case len(m.sealed) > maxSealed:
+			err = fmt.Errorf("is larger than %d KiB", maxSealed>>10)
+		case m.kind == "age":
 			data, err = k.openAge(m.sealed)
-		case "pgp":
+		case m.kind == "pgp":
 			data, err = k.openPGP(m.sealed)
 		}
 		if err == nil {

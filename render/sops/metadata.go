@@ -64,26 +64,53 @@ func readMetadata(m map[string]any) (metadata, error) {
 	if out.rules, err = readRules(m); err != nil {
 		return metadata{}, err
 	}
-	if t := textOf(m, "shamir_threshold"); t != "" {
-		if out.threshold, err = strconv.Atoi(t); err != nil {
-			return metadata{}, errors.New("sops.shamir_threshold: is no number")
-		}
+	if out.groups, err = readGroups(m); err != nil {
+		return metadata{}, err
 	}
-	if g := readGroup(m); len(g) > 0 {
-		out.groups = []group{g}
-		return out, nil
+	out.threshold, err = readThreshold(m, len(out.groups))
+	return out, err
+}
+
+// maxKeysTried bounds what one file may cost: to try a key takes milliseconds.
+const maxKeysTried = 256
+
+func readGroups(m map[string]any) ([]group, error) {
+	entries := listOf(m, "key_groups")
+	if len(readGroup(m)) > 0 {
+		entries = []map[string]any{m}
 	}
-	for _, entry := range listOf(m, "key_groups") {
+	var groups []group
+	keys := 0
+	for _, entry := range entries {
 		g := readGroup(entry)
 		if len(g) == 0 {
-			return metadata{}, errors.New("sops.key_groups: one has no keys")
+			return nil, errors.New("sops.key_groups: one has no keys")
 		}
-		out.groups = append(out.groups, g)
+		groups, keys = append(groups, g), keys+len(g)
 	}
-	if len(out.groups) == 0 {
-		return metadata{}, errors.New("sops: names no keys")
+	switch {
+	case keys == 0:
+		return nil, errors.New("sops: names no keys")
+	case keys > maxKeysTried:
+		return nil, fmt.Errorf("sops: names %d keys, and %d are the most that are tried", keys, maxKeysTried)
 	}
-	return out, nil
+	return groups, nil
+}
+
+// readThreshold reads how many groups are needed. Of a single one it says nothing.
+func readThreshold(m map[string]any, groups int) (int, error) {
+	text := textOf(m, "shamir_threshold")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		return 0, errors.New("sops.shamir_threshold: is no number")
+	case groups > 1 && (n < 0 || n > groups):
+		return 0, fmt.Errorf("sops.shamir_threshold: is %d, and there are %d groups of keys", n, groups)
+	}
+	return n, nil
 }
 
 func readGroup(m map[string]any) group {
