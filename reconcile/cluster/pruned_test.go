@@ -33,7 +33,7 @@ func TestWhatBecomesOfADroppedObject(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, between func(*testing.T, *world)
 		outcome         string // of x
-		live            string // gone, ours, free, or whose
+		live            string // gone, ours, free, unowned, or whose
 		owned           bool
 	}{
 		"nobody meddles":                               {nil, nil, "Pruned ConfigMap/x", "gone", false},
@@ -43,8 +43,8 @@ func TestWhatBecomesOfADroppedObject(t *testing.T) {
 		"another value of the annotation says nothing": {edited(`{"metadata":{"annotations":{"cli-utils.sigs.k8s.io/on-remove":"delete"}}}`), nil, "Pruned ConfigMap/x", "gone", false},
 		"another inventory has taken it":               {edited(other), nil, "Released ConfigMap/x", "team.other", false},
 		"another inventory takes it":                   {nil, edited(other), "Released ConfigMap/x", "team.other", false},
-		"somebody has taken our mark off":              {edited(`{"metadata":{"annotations":{"config.k8s.io/owning-inventory":null}}}`), nil, "Released ConfigMap/x", "free", false},
-		"somebody takes our mark off":                  {nil, edited(`{"metadata":{"annotations":{"config.k8s.io/owning-inventory":null}}}`), "Released ConfigMap/x", "free", false},
+		"somebody has taken our mark off":              {edited(`{"metadata":{"annotations":{"config.k8s.io/owning-inventory":null}}}`), nil, "Released ConfigMap/x", "unowned", false},
+		"somebody takes our mark off":                  {nil, edited(`{"metadata":{"annotations":{"config.k8s.io/owning-inventory":null}}}`), "Released ConfigMap/x", "unowned", false},
 		"somebody has deleted it":                      {func(t *testing.T, w *world) { w.remove(t, "x") }, nil, "Released ConfigMap/x", "gone", false},
 		"somebody deletes it":                          {nil, func(t *testing.T, w *world) { w.remove(t, "x") }, "Pruned ConfigMap/x", "gone", false},
 		"somebody makes another one in its place":      {nil, anew, "Failed ConfigMap/x: it was created anew", "ours", true},
@@ -85,8 +85,8 @@ func TestWhatBecomesOfADroppedObject(t *testing.T) {
 	}
 }
 
-// whose says whose a ConfigMap is: gone, free of all marks, ours, or the name of
-// the inventory that owns it.
+// whose says whose a ConfigMap is: gone, free of all marks, unowned but for other
+// marks, ours, or the name of the inventory that owns it.
 func (w *world) whose(t *testing.T, name string) string {
 	t.Helper()
 	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -96,10 +96,14 @@ func (w *world) whose(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch owner := cm.Annotations[inventory.OwnerAnnotation]; owner {
-	case "":
+	_, labelled := cm.Labels[inventory.InstanceLabel]
+	_, digested := cm.Annotations[inventory.AppliedAnnotation]
+	switch owner := cm.Annotations[inventory.OwnerAnnotation]; {
+	case owner == "" && (labelled || digested):
+		return "unowned"
+	case owner == "":
 		return "free"
-	case w.instance.ID():
+	case owner == w.instance.ID():
 		return "ours"
 	default:
 		return owner
