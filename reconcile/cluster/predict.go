@@ -24,7 +24,7 @@ func (c *Cluster) predict(ctx context.Context, t target, merged *unstructured.Un
 	template := t.id.GroupKind == daemonSetKind
 	created, err := c.dryCreate(ctx, t)
 	if err == nil {
-		err = c.dropLeaving(merged, created.Object)
+		err = c.dropLeaving(merged, t.object, created.Object)
 	}
 	if err == nil && template {
 		err = copyTemplate(created, merged)
@@ -60,9 +60,18 @@ func copyTemplate(from, to *unstructured.Unstructured) error {
 }
 
 // dropLeaving removes the fields that nobody holds any more once those of former
-// managers are ours. What a new object has is then as there.
-func (c *Cluster) dropLeaving(obj *unstructured.Unstructured, created map[string]any) error {
-	former, kept := fieldpath.NewSet(), fieldpath.NewSet()
+// managers are ours. What a new object has is then as there. What Git ignores stays
+// theirs.
+func (c *Cluster) dropLeaving(obj, git *unstructured.Unstructured, created map[string]any) error {
+	ignored, err := inventory.Ignored(git)
+	if err != nil {
+		return err
+	}
+	_, kept, err := c.leftToFormer(obj.GetManagedFields(), ignored)
+	if err != nil {
+		return err
+	}
+	former := fieldpath.NewSet()
 	for _, e := range obj.GetManagedFields() {
 		fields, err := fieldsOf(e)
 		if err != nil {

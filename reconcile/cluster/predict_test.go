@@ -60,6 +60,26 @@ spec:
     spec:
       containers:
       - {name: main, image: new, env: [{name: KEPT, value: "1"}]}`},
+		"Deployment that others scale": {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  replicas: 2
+  revisionHistoryLimit: 3
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec: {containers: [{name: main, image: old}]}`, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, annotations: {lamplighter.dev/ignore: "/spec/replicas"}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec: {containers: [{name: main, image: new}]}`},
 		"Role": {schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
