@@ -4,6 +4,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -57,8 +58,10 @@ func (g *graph) keepSecretObject(n *yaml.Node) {
 // redact hides secrets that found their way into text.
 func (g *graph) redact(text string) string { return redact(text, g.secrets) }
 
+// redact hides the longest first: a part of one may be a secret itself.
 func redact(text string, secrets []string) string {
-	for _, s := range secrets {
+	longest := slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
+	for _, s := range longest {
 		text = strings.ReplaceAll(text, s, "***")
 	}
 	return text

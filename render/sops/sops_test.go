@@ -165,3 +165,17 @@ func TestRandomFilesAreReadAsSOPSReadsThem(t *testing.T) {
 		})
 	}
 }
+
+// A number or a time may be a secret as well as a text.
+func TestValuesThatAreNoTextAreNamedToo(t *testing.T) {
+	c := readCase(t, "whole")
+	_, values, err := testKeys(t).Decrypt(c.name, c.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"42", "1.5", "2026-01-02T03:04:05Z"} {
+		if !slices.Contains(values, want) {
+			t.Errorf("%s is encrypted, and not among the values that are: %q", want, values)
+		}
+	}
+}

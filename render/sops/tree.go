@@ -151,8 +151,13 @@ func (w *walk) decrypt(l *leaf, place string) error {
 		w.values = append(w.values, string(v))
 		l.drop(v)
 		return nil
-	case string:
-		w.values = append(w.values, v)
+	case bool: // hides nothing
+	default:
+		data, err := bytesOf(v)
+		if err != nil {
+			return err
+		}
+		w.values = append(w.values, string(data))
 	}
 	return l.set(v)
 }
