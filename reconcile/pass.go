@@ -63,13 +63,17 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	if report.StillCordoned != nil {
 		report.Next = earliest(now, report.Next, now.Add(uncordonAgain))
 	}
+	if slices.ContainsFunc(report.Outcomes, func(o inventory.Outcome) bool { return o.Result == inventory.ResultDeleting }) {
+		report.Next = earliest(now, report.Next, now.Add(lookAgain))
+	}
 	return report, err
 }
 
 // uncordonAgain is how soon a node is to be given back that could not be.
 const uncordonAgain = 10 * time.Second
 
-// lookAgain is how soon after evictions that were not sent the next pass is due.
+// lookAgain is how soon the next pass is due after evictions that were not sent, and
+// after deletions that were not done in time.
 const lookAgain = time.Second
 
 // nextLook is when to look again after evictions; zero if the watches will tell.

@@ -68,6 +68,10 @@ func (a *Agent) trust() trust {
 	return trust{keysFile: a.cfg.VerifyKeysFile, object: a.cfg.Verify}
 }
 
+// deletionTimeout bounds the wait for one object to be gone: meanwhile no node is
+// visited. What takes longer is looked at by a later pass.
+const deletionTimeout = time.Second
+
 func (a *Agent) clusterOptions() cluster.Options {
 	return cluster.Options{
 		Instance:       a.instance(),
@@ -77,6 +81,8 @@ func (a *Agent) clusterOptions() cluster.Options {
 		TakeOverFrom:   a.cfg.TakeOverFrom,
 		Adoption:       a.cfg.Adoption,
 		Partial:        a.cfg.Partial,
+
+		DeletionTimeout: deletionTimeout,
 	}
 }
 
