@@ -62,8 +62,8 @@ func notes(plan inventory.Plan) []ObjectNote {
 		if d.Action == inventory.Hold || d.Action == inventory.Refuse {
 			out = append(out, ObjectNote{
 				Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
-				Until: d.Until.UTC(), Message: d.Message, Orphan: d.Object == nil,
-				Manager: d.Manager, Fields: d.Fields,
+				Until: d.Until.UTC(), Message: brief(d.Message), Orphan: d.Object == nil,
+				Manager: d.Manager, Fields: noted(d.Fields),
 			})
 		}
 	}
@@ -83,10 +83,45 @@ func troubles(plan inventory.Plan, outcomes []inventory.Outcome) []ObjectNote {
 	for _, o := range outcomes {
 		if action, ok := tried[o.ID]; ok && o.Err != nil {
 			out = append(out, ObjectNote{
-				Object: inventory.Format(o.ID), Action: string(action), Reason: string(o.Result), Message: o.Err.Error(),
+				Object: inventory.Format(o.ID), Action: string(action), Reason: string(o.Result), Message: brief(o.Err.Error()),
 			})
 		}
 	}
 	slices.SortFunc(out, func(a, b ObjectNote) int { return cmp.Compare(a.Object, b.Object) })
 	return out
+}
+
+// The record has one ConfigMap, and room is wanted for one line of each object.
+const (
+	longestText   = 4 << 10
+	longestFields = 4 << 10
+)
+
+// brief is the beginning of a text that is too long for the record.
+func brief(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText], "") + "..."
+}
+
+// noted are the paths of changed fields, or if that is too much what they are in.
+func noted(fields []string) []string {
+	size := 0
+	for _, f := range fields {
+		size += len(f)
+	}
+	if size <= longestFields {
+		return fields
+	}
+	var within []string
+	for _, f := range fields {
+		f = strings.TrimPrefix(f, ".")
+		if end := strings.IndexAny(f, ".["); end >= 0 {
+			f = f[:end]
+		}
+		within = append(within, brief("."+f))
+	}
+	slices.Sort(within)
+	return slices.Compact(within)
 }

@@ -230,7 +230,7 @@ func (r *Reconciler) nextRecord(obs Observation, plan Plan, src Source, now time
 	next.Clock = ClockNote{Problem: obs.ClockProblem, TimeZones: r.opts.TimeZones}
 	next.Problem = ""
 	if err := cmp.Or(src.Err, obs.Refused()); err != nil {
-		next.Problem = err.Error()
+		next.Problem = brief(err.Error())
 	}
 	return next
 }
