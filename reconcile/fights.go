@@ -41,7 +41,8 @@ func (f fights) note(plan inventory.Plan, outcomes []inventory.Outcome, now time
 		}
 	}
 	for _, o := range outcomes {
-		if who, corrected := corrections[o.ID]; corrected && o.Err == nil {
+		done := o.Err == nil || o.Result == inventory.ResultDeleting // it is created by a later pass
+		if who, corrected := corrections[o.ID]; corrected && done {
 			f[o.ID] = f[o.ID].correct(who, now)
 		}
 	}

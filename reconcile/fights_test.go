@@ -52,6 +52,21 @@ func TestRareCorrectionsAreNoFight(t *testing.T) {
 	}
 }
 
+// An object whose end takes long is created in a later pass, as if it were new.
+func TestDeletionThatIsNotDoneCountsAsACorrection(t *testing.T) {
+	f, now := fights{}, shut
+	c := created(configMap("contested"))
+	c.Kind = inventory.Replace
+	plan := inventory.Plan{Steps: [][]inventory.Decision{{{ID: c.ID, Action: inventory.Recreate, Object: c.Object}}}}
+	for range maxCorrections + 1 {
+		f.note(plan, []inventory.Outcome{{ID: c.ID, Result: inventory.ResultDeleting, Err: errDead}}, now)
+		now = now.Add(time.Second)
+	}
+	if len(f.due([]inventory.Change{c}, now)) == 0 {
+		t.Error("it would be deleted again and again")
+	}
+}
+
 func correcting(c inventory.Change) inventory.Plan {
 	return inventory.Plan{Steps: [][]inventory.Decision{{{
 		ID: c.ID, Action: inventory.Apply, Reason: inventory.Drifted, Drifted: true, Message: `changed by "hpa"`, Object: c.Object,
