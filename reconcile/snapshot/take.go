@@ -91,6 +91,8 @@ var (
 func digests(o *unstructured.Unstructured) (object, template string, err error) {
 	fields := o.DeepCopy().Object
 	delete(fields, "apiVersion")
+	// It tells ways to write the same apart, which this is not to.
+	unstructured.RemoveNestedField(fields, "metadata", "annotations", inventory.AppliedAnnotation)
 	if object, err = digest(canonical(fields)); err != nil {
 		return "", "", err
 	}
