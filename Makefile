@@ -8,8 +8,8 @@ SHELL := bash
 # Packages tested at once. Some start a control plane of their own, so more
 # than this wants more than two cores and 8 GB.
 P ?= 2
-# How long one package's tests may take.
-TIMEOUT ?= 10m
+# How long one package's tests may take before they are taken to hang.
+TIMEOUT ?= 20m
 # Keep the demo's cluster when the demo ends: make demo KEEP=1
 KEEP ?=
 VERSION := $(or $(VERSION),$(shell git describe --tags --always --dirty))
