@@ -8,18 +8,25 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // children are the processes we started, and no others.
 type children struct {
 	dir     folder
-	started []*exec.Cmd
+	started map[string]*child // by role
 	waits   sync.WaitGroup
 	deaths  chan error // the first to die; nobody reads on
 }
 
+type child struct {
+	cmd      *exec.Cmd
+	replaced atomic.Bool // it is meant to die
+	ended    chan struct{}
+}
+
 func newChildren(d folder) *children {
-	return &children{dir: d, deaths: make(chan error, 1)}
+	return &children{dir: d, started: map[string]*child{}, deaths: make(chan error, 1)}
 }
 
 // start runs this same binary in the given role, with state as its working
@@ -29,7 +36,7 @@ func (c *children) start(role string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
-	log, err := os.Create(c.dir.log(role))
+	log, err := os.OpenFile(c.dir.log(role), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
@@ -40,9 +47,14 @@ func (c *children) start(role string, args []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", role, err)
 	}
-	c.started = append(c.started, cmd)
+	k := &child{cmd: cmd, ended: make(chan struct{})}
+	c.started[role] = k
 	c.waits.Go(func() {
 		_ = cmd.Wait() // ProcessState says how it ended
+		close(k.ended)
+		if k.replaced.Load() {
+			return
+		}
 		select {
 		case c.deaths <- fmt.Errorf("%s ended early (%v); its last lines:\n%s", role, cmd.ProcessState, c.lastLines(role)):
 		default:
@@ -51,11 +63,23 @@ func (c *children) start(role string, args []string) error {
 	return nil
 }
 
+// restart kills the child that has a role and starts it again. Like start, it is
+// called by the thread that lives as long as the process.
+func (c *children) restart(role string) error {
+	k := c.started[role]
+	k.replaced.Store(true)
+	if err := k.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("restart %s: %w", role, err)
+	}
+	<-k.ended
+	return c.start(role, k.cmd.Args[2:])
+}
+
 // stop ends every child and waits for it. They get no chance to tidy up: all
 // they could tidy is thrown away at the next start.
 func (c *children) stop() {
-	for _, cmd := range c.started {
-		_ = cmd.Process.Kill() // it may be gone already
+	for _, k := range c.started {
+		_ = k.cmd.Process.Kill() // it may be gone already
 	}
 	c.waits.Wait()
 }

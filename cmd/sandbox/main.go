@@ -9,6 +9,8 @@
 //
 //	sandbox --nodes 12 --zones 3 --dir .sandbox
 //
+// The signal SIGUSR1 restarts the API server, as an upgrade of a control plane does.
+//
 // It never reaches beyond 127.0.0.1 and leaves nothing running behind.
 package main
 
@@ -37,7 +39,9 @@ func main() {
 	defer stop()
 	cfg, err := parseConfig(os.Args[1:])
 	if err == nil {
-		err = supervise(ctx, cfg, os.Stdout)
+		restarts := make(chan os.Signal, 1)
+		notifyRestart(restarts)
+		err = supervise(ctx, cfg, restarts, os.Stdout)
 	}
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)

@@ -38,6 +38,32 @@ func TestSignalStopsEveryChild(t *testing.T) {
 	}
 }
 
+// The API server is another process then, and has what it had; the others go on.
+func TestSignalRestartsTheAPIServer(t *testing.T) {
+	s := startSandbox(t, "--nodes=1")
+	before := childrenOf(t, s.cmd.Process.Pid)
+	s.run(t, daemonSet("kept", "example.com/agent:v1"))
+	if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func(context.Context) error {
+		var gone []string
+		for pid, name := range before {
+			if !alive(pid) {
+				gone = append(gone, name)
+			}
+		}
+		if !slices.Equal(gone, []string{roleAPIServer}) {
+			return fmt.Errorf("gone are %v, want the API server", gone)
+		}
+		return nil
+	})
+	s.waitPods(t, "kept", 1, isReady)
+	if kids := childrenOf(t, s.cmd.Process.Pid); len(kids) != len(before) {
+		t.Errorf("children: got %v, want as many as %v", kids, before)
+	}
+}
+
 func TestKilledSupervisorTakesItsChildrenAlong(t *testing.T) {
 	s := startSandbox(t, "--nodes=1")
 	kids := childrenOf(t, s.cmd.Process.Pid)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,9 @@ const startTimeout = 3 * time.Minute
 
 // supervise runs the control plane until ctx ends or a child dies. It prints
 // one line on out when the cluster is ready for use.
-func supervise(ctx context.Context, cfg config, out io.Writer) error {
+//
+// Each signal in restarts kills the API server and starts it again.
+func supervise(ctx context.Context, cfg config, restarts <-chan os.Signal, out io.Writer) error {
 	d := folder(cfg.Dir)
 	lock, err := d.claim()
 	if err != nil {
@@ -42,7 +45,7 @@ func supervise(ctx context.Context, cfg config, out io.Writer) error {
 		}
 	}()
 
-	err = run(ctx, cfg, kids, out)
+	err = run(ctx, cfg, kids, restarts, out)
 	if err != nil {
 		// A request can fail just before we hear that the server has died.
 		select {
@@ -61,7 +64,7 @@ func supervise(ctx context.Context, cfg config, out io.Writer) error {
 
 // run starts the children in the order they need each other, then keeps the
 // nodes' part of the cluster going until ctx ends.
-func run(ctx context.Context, cfg config, kids *children, out io.Writer) error {
+func run(ctx context.Context, cfg config, kids *children, restarts <-chan os.Signal, out io.Writer) error {
 	client, err := startAPI(ctx, cfg, kids)
 	if err != nil {
 		return err
@@ -86,7 +89,18 @@ func run(ctx context.Context, cfg config, kids *children, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "ready kubeconfig=%s\n", kids.dir.kubeconfig())
-	return nodes.run(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- nodes.run(ctx) }()
+	for {
+		select {
+		case <-restarts:
+			if err := kids.restart(roleAPIServer); err != nil {
+				return err
+			}
+		case err := <-ended:
+			return err
+		}
+	}
 }
 
 // startAPI brings up etcd and the API server, side by side: the latter waits

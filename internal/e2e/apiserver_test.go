@@ -8,13 +8,17 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/internal/testkit"
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/agent"
 )
 
@@ -56,6 +60,54 @@ func TestAgentOutlivesAnOutageOfTheAPIServer(t *testing.T) {
 	w.says(t, "a", "2")
 	w.onceEach(t)
 	w.withinBudget(t, 6)
+}
+
+// The API server is killed and started again twice while nodes are visited, with
+// none to take its place. The rollout goes on from what is on record: every node is
+// visited once, and never more at a time than may be.
+func TestRolloutOutlivesRestartsOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	const budget = 2
+	w := &world{Cluster: testkit.NewSandbox(t, testkit.Options{Nodes: nodes, PodReadyAfter: 100 * time.Millisecond}), git: testkit.StartGit(t, testkit.GitOptions{})}
+	w.namespace = w.Namespace(t)
+	w.instance = inventory.Instance{Namespace: w.namespace, Name: "lamplighter"}
+	w.repo = w.git.Repo(t, "fleet")
+	w.start(t)
+	files := func(version string) map[string]string {
+		return w.fleet(map[string]string{
+			"agent.yaml": daemonSet(version, "slow-500ms"),
+			"rules.yaml": rules{maxUnavailable: strconv.Itoa(budget)}.yaml(w),
+		})
+	}
+	w.commit(t, "version 1", files("1"))
+	w.settled(t, "1")
+	w.commit(t, "version 2", files("2"))
+	for _, visits := range []int{2, 6} {
+		testkit.Eventually(t, patience, func(ctx context.Context) error {
+			state, err := w.state(ctx)
+			if n := len(state.Ledger.Finished); err == nil && n < visits {
+				err = fmt.Errorf("%d visits are finished, want %d", n, visits)
+			}
+			return err
+		})
+		w.RestartAPIServer(t)
+	}
+	w.settled(t, "2")
+	visits := w.finished(t)
+	if got := visited(w.stateNow(t).Ledger); len(got) != nodes || len(slices.Compact(got)) != nodes {
+		t.Errorf("finished visits: got %v, want one for each of %d nodes", got, nodes)
+	}
+	for _, v := range visits {
+		beside := 0
+		for _, o := range visits {
+			if !o.Started.After(v.Started) && o.Finished.After(v.Started) {
+				beside++
+			}
+		}
+		if beside > budget {
+			t.Errorf("%d nodes were visited when the visit to %s began, want %d at most", beside, v.Node, budget)
+		}
+	}
 }
 
 func TestAgentWithoutAnAPIServerSaysSoAndStops(t *testing.T) {

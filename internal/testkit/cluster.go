@@ -40,6 +40,8 @@ type Cluster struct {
 	Config     *rest.Config
 	Client     kubernetes.Interface
 	Dynamic    dynamic.Interface
+
+	own *process // nil for the one that tests share
 }
 
 func newCluster(kubeconfig string) (*Cluster, error) {

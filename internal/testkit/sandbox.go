@@ -83,6 +83,7 @@ func NewSandbox(t testing.TB, o Options) *Cluster {
 	if err != nil {
 		t.Fatalf("start sandbox: %v", err)
 	}
+	c.own = p
 	return c
 }
 
