@@ -4,26 +4,21 @@ package inventory_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cli-utils/pkg/object/dependson"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/inventory"
 )
-
-var update = flag.Bool("update", false, "rewrite what the cases want")
 
 var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 
@@ -44,33 +39,9 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 //   - used: the object and by what.
 //   - kept: the object, a reason and a message.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("case files: got %d, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			in := readCase(t, archive)
-			got := []byte(describe(inventory.New(in)))
-			want := &archive.Files[len(archive.Files)-1]
-			if want.Name != "want" {
-				t.Fatalf("%s ends with section %q, not want", file, want.Name)
-			}
-			if diff := cmp.Diff(string(want.Data), string(got)); diff != "" && !*update {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
-			if *update {
-				want.Data = got
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	casefile.Run(t, "testdata/*.txt", func(t *testing.T, given *txtar.Archive) txtar.File {
+		return casefile.Want(describe(inventory.New(readCase(t, given))))
+	})
 }
 
 // describe writes a plan as a case wants it.

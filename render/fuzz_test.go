@@ -5,7 +5,6 @@ package render_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,19 +12,16 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/render"
 )
 
 // FuzzBuild builds arbitrary small trees, written as archives. A build never
 // panics, ends soon, is the same twice, and its error is one line that shows no panic.
 func FuzzBuild(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		f.Fatal("no cases", err)
-	}
-	for _, file := range files {
-		c := readCase(f, file)
-		f.Add(c.path, txtar.Format(c.archive))
+	for _, file := range casefile.Files(f, cases) {
+		given, _ := casefile.Read(f, file)
+		f.Add(caseOf(given).path, txtar.Format(given))
 	}
 	f.Fuzz(func(t *testing.T, path string, archive []byte) {
 		if len(archive) > 8<<10 {

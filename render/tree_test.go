@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/render"
 )
 
@@ -155,10 +156,7 @@ func TestSchemaOfOneBuildDoesNotReachTheNext(t *testing.T) {
 
 // Same tree and path, same output, whatever else is built meanwhile.
 func TestBuildsAreDeterministicAndConcurrent(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no cases", err)
-	}
+	files := casefile.Files(t, cases)
 	result := func(c testCase) string {
 		out, err := render.Build(t.Context(), c.tree, c.path)
 		if err != nil {

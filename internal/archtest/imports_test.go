@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
 	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
 	"internal/archtest":          {},
+	"internal/casefile":          {},
 	"internal/testkit":           {},
 	"internal/testsum":           {},
 	"examples/demo":              {"cmd/lamplighter/show"}, // reads what the command prints

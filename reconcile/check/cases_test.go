@@ -4,7 +4,6 @@ package check_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,11 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/check"
 )
-
-var update = flag.Bool("update", false, "rewrite the wanted output of testdata/*.txtar")
 
 // caseNow is when every case is checked.
 var caseNow = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
@@ -30,29 +28,18 @@ var caseNow = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
 // TestCases checks the fleets in testdata. A case is a tree, whose root is what
 // is rendered, and the findings it has.
 func TestCases(t *testing.T) {
-	for _, name := range caseFiles(t) {
-		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
-			archive, want := readCase(t, name)
-			got := findings(t, archive)
-			if *update {
-				archive.Files = append(archive.Files, txtar.File{Name: "want", Data: []byte(got)})
-				if err := os.WriteFile(name, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got (-update rewrites it):\n%s", diff)
-			}
-		})
-	}
+	casefile.Run(t, caseFiles, func(t *testing.T, given *txtar.Archive) txtar.File {
+		return casefile.Want(findings(t, given))
+	})
 }
+
+const caseFiles = "testdata/*.txtar"
 
 // TestEveryCheckHasACase: the file named after a check has a finding of it.
 func TestEveryCheckHasACase(t *testing.T) {
 	for _, c := range check.All() {
-		_, want := readCase(t, filepath.Join("testdata", string(c.ID)+".txtar"))
-		if found := regexp.MustCompile("(?m)^" + string(c.Level) + " +" + string(c.ID) + " "); !found.MatchString(want) {
+		_, want := casefile.Read(t, filepath.Join("testdata", string(c.ID)+".txtar"))
+		if found := regexp.MustCompile("(?m)^" + string(c.Level) + " +" + string(c.ID) + " "); !found.Match(want.Data) {
 			t.Errorf("testdata/%s.txtar has no %s of that id", c.ID, c.Level)
 		}
 	}
@@ -61,8 +48,8 @@ func TestEveryCheckHasACase(t *testing.T) {
 // TestOrderDoesNotMatter: objects and policies in any order have the same
 // findings.
 func TestOrderDoesNotMatter(t *testing.T) {
-	for _, name := range caseFiles(t) {
-		archive, _ := readCase(t, name)
+	for _, name := range casefile.Files(t, caseFiles) {
+		archive, _ := casefile.Read(t, name)
 		seen, err := examine(t, archive)
 		if err != nil {
 			continue
@@ -124,40 +111,16 @@ func section(text string, id check.ID) string {
 	return strings.Join(strings.Fields(body), " ")
 }
 
-func caseFiles(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	return files
-}
-
 // fleetDocuments are the YAML documents of a case.
 func fleetDocuments(t testing.TB, name string) []string {
 	t.Helper()
-	archive, _ := readCase(t, name)
+	archive, _ := casefile.Read(t, name)
 	for _, f := range archive.Files {
 		if f.Name == "fleet.yaml" {
 			return strings.Split(string(f.Data), "---\n")
 		}
 	}
 	return nil
-}
-
-func readCase(t testing.TB, name string) (archive *txtar.Archive, want string) {
-	t.Helper()
-	archive, err := txtar.ParseFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive.Files = slices.DeleteFunc(archive.Files, func(f txtar.File) bool {
-		if f.Name == "want" {
-			want = string(f.Data)
-		}
-		return f.Name == "want"
-	})
-	return archive, want
 }
 
 func examine(t *testing.T, archive *txtar.Archive) (reconcile.Examination, error) {

@@ -7,15 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +24,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/cluster"
@@ -47,37 +45,14 @@ import (
 // What is wanted is, for each pass, every object's decision and outcome, and in
 // the end the fields that matter of each object, with who manages them.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/apply/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("case files: got %d, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := &archive.Files[len(archive.Files)-1]
-			if want.Name != "want" {
-				t.Fatalf("%s ends with section %q, not want", file, want.Name)
-			}
-			p := newPlay(t, string(archive.Comment))
-			for _, section := range archive.Files[:len(archive.Files)-1] {
-				p.act(section.Name, string(section.Data))
-			}
-			p.tellLive()
-			got := digest.ReplaceAllString(strings.ReplaceAll(p.told.String(), p.namespace, "NS"), "DIGEST")
-			if diff := cmp.Diff(string(want.Data), got); diff != "" && !*update {
-				t.Errorf("what came of it (-want +got):\n%s", diff)
-			}
-			if *update {
-				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	casefile.Run(t, "testdata/apply/*.txt", func(t *testing.T, given *txtar.Archive) txtar.File {
+		p := newPlay(t, string(given.Comment))
+		for _, section := range given.Files {
+			p.act(section.Name, string(section.Data))
+		}
+		p.tellLive()
+		return casefile.Want(digest.ReplaceAllString(strings.ReplaceAll(p.told.String(), p.namespace, "NS"), "DIGEST"))
+	})
 }
 
 // play is one case while it runs.

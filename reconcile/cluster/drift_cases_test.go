@@ -3,15 +3,11 @@
 package cluster_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +17,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/cluster"
 )
-
-var update = flag.Bool("update", false, "rewrite what the cases want")
 
 // TestDriftCases runs every file of testdata/drift against an API server. A file
 // starts with a comment that says what it is about and, for what is not the
@@ -38,32 +33,9 @@ var update = flag.Bool("update", false, "rewrite what the cases want")
 //   - want: what the first pass of each section decided, then what is left when
 //     passes ask nothing any more: the object, and who holds which fields.
 func TestDriftCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/drift/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("case files: got %d, %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := &archive.Files[len(archive.Files)-1]
-			if want.Name != "want" {
-				t.Fatalf("%s ends with section %q, not want", file, want.Name)
-			}
-			got := driftCase(t, archive)
-			if diff := cmp.Diff(string(want.Data), got); diff != "" && !*update {
-				t.Errorf("what came of it (-want +got):\n%s", diff)
-			}
-			if *update {
-				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	casefile.Run(t, "testdata/drift/*.txt", func(t *testing.T, given *txtar.Archive) txtar.File {
+		return casefile.Want(driftCase(t, given))
+	})
 }
 
 func driftCase(t *testing.T, archive *txtar.Archive) string {
@@ -95,8 +67,6 @@ func driftCase(t *testing.T, archive *txtar.Archive) string {
 				w.interfere(t, git, strings.TrimSpace(line))
 			}
 			w.cluster = w.newCluster(t, opts)
-		case "want":
-			continue
 		default:
 			t.Fatalf("unknown section %q", section.Name)
 		}

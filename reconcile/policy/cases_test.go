@@ -4,50 +4,26 @@ package policy
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata" // zones must not depend on the machine
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "rewrite the wanted output of testdata/*.txt")
+	"lamplighter.dev/internal/casefile"
+)
 
 // TestCases runs the catalogue in testdata: the sections of a case are the
 // DaemonSets of a fleet, its files, and what Parse says of them. All files are
 // taken as of 2026-01-15T12:00:00Z.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := answer(t, archive)
-			want := section(archive, "want")
-			if *update && got != string(want.Data) {
-				want.Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(want.Data), got); diff != "" {
-				t.Errorf("-want +got (-update rewrites it):\n%s", diff)
-			}
-		})
-	}
+	casefile.Run(t, "testdata/*.txt", func(t *testing.T, given *txtar.Archive) txtar.File {
+		return casefile.Want(answer(t, given))
+	})
 }
 
 var caseNow = time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC)
@@ -85,16 +61,6 @@ func withCalendar(archive *txtar.Archive, d Document) Document {
 	return d
 }
 
-func section(archive *txtar.Archive, name string) *txtar.File {
-	for i := range archive.Files {
-		if archive.Files[i].Name == name {
-			return &archive.Files[i]
-		}
-	}
-	archive.Files = append(archive.Files, txtar.File{Name: name})
-	return &archive.Files[len(archive.Files)-1]
-}
-
 func fleet(t *testing.T, archive *txtar.Archive) (docs []Document, daemonSets []DaemonSet) {
 	t.Helper()
 	for _, f := range archive.Files {
@@ -103,7 +69,7 @@ func fleet(t *testing.T, archive *txtar.Archive) (docs []Document, daemonSets []
 			for line := range strings.Lines(string(f.Data)) {
 				daemonSets = append(daemonSets, daemonSet(t, strings.Fields(line)))
 			}
-		case f.Name != "want" && !strings.HasSuffix(f.Name, ".ics"):
+		case !strings.HasSuffix(f.Name, ".ics"):
 			for _, d := range documents(t, f) {
 				docs = append(docs, withCalendar(archive, d))
 			}

@@ -5,14 +5,14 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/tools/txtar"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/reconcile/window"
 )
 
@@ -20,15 +20,8 @@ import (
 // object, a document without problems is kept as it is, and what has an error
 // does not open.
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, file := range casefile.Files(f, "testdata/*.txt") {
+		archive, _ := casefile.Read(f, file)
 		for _, section := range archive.Files {
 			if strings.HasSuffix(section.Name, ".yaml") {
 				for _, d := range seeds(f, section) {

@@ -11,20 +11,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/rogpeppe/go-internal/txtar"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/reconcile/window"
 )
 
 // parseCase reads a case of the catalogue that has no errors.
 func parseCase(t *testing.T, file string) Set {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive, _ := casefile.Read(t, file)
 	docs, daemonSets := fleet(t, archive)
 	set, problems := Parse(docs, daemonSets, caseNow)
 	if hasErrors(problems) {
@@ -203,10 +200,7 @@ func TestFreezesReachTheCalendars(t *testing.T) {
 // TestOrderDoesNotMatter: documents and DaemonSets come in the order of files.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for _, file := range []string{"complete", "daemonset-references", "wrong-types", "schedules"} {
-		archive, err := txtar.ParseFile("testdata/" + file + ".txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive, _ := casefile.Read(t, "testdata/"+file+".txt")
 		docs, daemonSets := fleet(t, archive)
 		wantSet, wantProblems := Parse(docs, daemonSets, caseNow)
 		slices.Reverse(docs)

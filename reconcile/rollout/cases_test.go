@@ -3,7 +3,6 @@
 package rollout
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,20 +13,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"lamplighter.dev/internal/casefile"
 	"lamplighter.dev/reconcile/policy"
 )
-
-var update = flag.Bool("update", false, "rewrite the wanted decisions in testdata")
 
 // TestCases runs testdata/*.txt. Each file has cases one after another: what is
 // observed, as the functions in scene_test.go read it, and after "-- want --"
 // the plan. Durations are ages: "ready=10s" is Ready since 10 seconds.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no case files", err)
-	}
-	for _, file := range files {
+	for _, file := range casefile.Files(t, "testdata/*.txt") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +40,7 @@ func TestCases(t *testing.T) {
 			})
 			out.WriteString("== " + title + "\n" + body)
 		}
-		if *update {
+		if *casefile.Update {
 			if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +55,7 @@ func runCase(t *testing.T, body string) string {
 	s := readScene(t, input)
 	plan := New(s.observed, s.policies, s.now)
 	got := formatPlan(plan, s)
-	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" && !*update {
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" && !*casefile.Update {
 		t.Errorf("plan differs (-want +got):\n%s", diff)
 	}
 	checkConstant(t, s, plan)

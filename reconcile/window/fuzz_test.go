@@ -3,13 +3,12 @@
 package window
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"lamplighter.dev/internal/casefile"
 )
 
 // inTime fails if reading takes longer than a commit can wait for, whenever it
@@ -111,15 +110,8 @@ func agreesWithOracle(t *testing.T, r *recurring) {
 // FuzzEvents: no calendar panics or takes long, what is refused is shut, and
 // what is accepted is in force when one of its events is, and kept as it is.
 func FuzzEvents(f *testing.F) {
-	files, err := filepath.Glob("testdata/events/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, file := range files {
-		a, err := txtar.ParseFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, file := range casefile.Files(f, "testdata/events/*.txt") {
+		a, _ := casefile.Read(f, file)
 		f.Add(strings.Fields(string(a.Comment))[0], string(a.Files[0].Data))
 	}
 	for _, lines := range []string{
