@@ -39,7 +39,7 @@ const kubeTimeout = time.Minute
 //	kube apply MANAGER FILE              apply a file's objects as that field manager
 //	kube get RESOURCE NAMESPACE/NAME P   print the JSONPath P of an object
 //	kube gone RESOURCE NAMESPACE/NAME    the object does not exist
-//	kube as USER FILE                    write a kubeconfig that acts as USER
+//	kube as USER FILE [GROUP]            write a kubeconfig that acts as USER, of GROUP
 //	kube remember NAMESPACE              note what is in a namespace
 //	kube unchanged NAMESPACE             it is as it was
 type kube struct {
@@ -75,7 +75,7 @@ func (k *kube) command(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s %s exists (%v)", args[1], args[2], err)
 		}
 	case "as":
-		ts.Check(k.as(args[1], ts.MkAbs(args[2])))
+		ts.Check(k.as(args[1], ts.MkAbs(args[2]), args[3:]...))
 	case "remember", "unchanged":
 		now, err := k.contents(ctx, args[1])
 		ts.Check(err)
@@ -158,14 +158,15 @@ func (k *kube) resource(name string) (schema.GroupVersionResource, error) {
 	return gvr, err
 }
 
-// as writes a kubeconfig for somebody who may do only what anybody may.
-func (k *kube) as(user, file string) error {
+// as writes a kubeconfig for somebody who may do only what anybody may, or what
+// the groups may.
+func (k *kube) as(user, file string, groups ...string) error {
 	config, err := clientcmd.LoadFromFile(k.cluster.Kubeconfig)
 	if err != nil {
 		return err
 	}
 	for _, auth := range config.AuthInfos {
-		auth.Impersonate = user
+		auth.Impersonate, auth.ImpersonateGroups = user, groups
 	}
 	return clientcmd.WriteToFile(*config, file)
 }

@@ -34,6 +34,10 @@ func TestScripts(t *testing.T) {
 func runScripts(t *testing.T, dir string, cluster *testkit.Cluster) {
 	t.Helper()
 	kube := newKube(t, cluster)
+	examples, err := filepath.Abs(filepath.Join(repository, "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
 		UpdateScripts:       *update,
@@ -42,6 +46,7 @@ func runScripts(t *testing.T, dir string, cluster *testkit.Cluster) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", cluster.Kubeconfig)
 			env.Setenv("TZ", "UTC")
+			env.Setenv("EXAMPLES", examples)
 			for name, value := range gitEnv {
 				env.Setenv(name, value)
 			}
