@@ -27,7 +27,7 @@ func TestNodeThatChangesMeanwhileIsCordonedAllTheSame(t *testing.T) {
 		return conflicts >= 0, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "a", nil)
 	})
 	c := &Cluster{typed: client, opts: Options{RequestTimeout: time.Minute}}
-	if err := c.cordon(t.Context(), rollout.Decision{Node: "a", Policy: "cni"}); err != nil {
+	if err := c.cordon(t.Context(), rollout.Decision{Ruling: &rollout.Ruling{Policy: "cni"}, Node: "a"}); err != nil {
 		t.Fatal(err)
 	}
 	node, err := client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})

@@ -23,10 +23,10 @@ import (
 
 // draining is a decision to drain a node of pods of the test's own.
 func (w *world) draining(node string) rollout.Decision {
-	return rollout.Decision{
-		Policy: "cni", Node: node, Action: rollout.Drain,
+	return rollout.Decision{Node: node, Ruling: &rollout.Ruling{
+		Policy: "cni", Action: rollout.Drain,
 		Drain: &policy.Drain{Timeout: time.Minute, PodSelector: "test=" + w.namespace, Force: true},
-	}
+	}}
 }
 
 // addNode adds a node that no other test knows.

@@ -22,7 +22,7 @@ import (
 
 func eviction(p health.Pod) rollout.Decision {
 	return rollout.Decision{
-		Action: rollout.Evict, Node: p.Node,
+		Ruling: &rollout.Ruling{Action: rollout.Evict}, Node: p.Node,
 		Pod: &rollout.Eviction{Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion},
 	}
 }
@@ -32,7 +32,7 @@ func TestEvictSendsOnlyEvictions(t *testing.T) {
 	w.pass(t, w.agent(t, "example.com/agent:1"))
 	pods := w.wantPods(t, 3)
 	attempts := w.cluster.Evict(t.Context(), []rollout.Decision{
-		{Action: rollout.Hold, Node: "node-000"}, eviction(pods[0]), {Action: rollout.Keep, Node: "node-001"},
+		{Ruling: &rollout.Ruling{Action: rollout.Hold}, Node: "node-000"}, eviction(pods[0]), {Ruling: &rollout.Ruling{Action: rollout.Keep}, Node: "node-001"},
 	})
 	if len(attempts) != 1 || attempts[0].Result != rollout.Sent || attempts[0].Decision.Node != pods[0].Node {
 		t.Errorf("got %+v, want one that was sent", attempts)

@@ -19,7 +19,7 @@ func (c *check) checkDrains(t reporter, p Plan) {
 		window := NewHours(pol, c.obs.Ledger, c.obs.ClockProblem, c.now).For(labels.Set(node.Labels))
 		switch {
 		case (d.Drain != nil) != (d.Action == Drain):
-			t.Errorf("malformed decision %+v", d)
+			t.Errorf("malformed decision on %s: %+v", d.Node, *d.Ruling)
 		case d.Action == Drain && (pol.Drain == nil || !window.Open || !node.Ready || node.Hold != ""):
 			t.Errorf("drains node %+v for %s, window open: %t", node, d.Policy, window.Open)
 		case d.Action == Evict && pol.Drain != nil && len(before.Steps) == 0 && (before.Drain.Done.IsZero() || !node.Cordoned()):

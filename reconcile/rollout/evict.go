@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"time"
 
+	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -134,27 +135,49 @@ func (t *tour) evict(s *stop) {
 // decide writes what a stop is held for, or that its pod is evicted.
 func (t *tour) decide(s *stop) {
 	d := &(*t.decisions)[s.decision]
-	d.DaemonSet, d.State = s.set.Name, s.state
-	d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.reason(), s.hold.until, s.hold.message
-	if d.Action == Drain {
-		d.Drain, d.CordonedToo = t.policy.Drain, t.policy.CordonedNodes == policy.Visit
-	}
+	d.Ruling = t.rule(ground{s.wave, s.set, s.state, s.hold})
 	if pod := s.pod; d.Action == Evict {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	}
 }
 
-// settled is the decision about a node on which nothing is to be done.
-func (s *look) settled(policy, wave string) Decision {
-	d := Decision{Policy: policy, Node: s.node.Name, Wave: wave, Action: Keep, Reason: UpToDate}
-	if s.set == nil && s.shown.set != nil {
-		d.DaemonSet, d.State, d.Message = s.shown.set.Name, s.shown.state, s.shown.message
+// nothingToDo is the ruling on a node on which nothing is to be done.
+func (t *tour) nothingToDo(s *look) *Ruling {
+	g := ground{s.wave, s.shown.set, s.shown.state, s.hold}
+	switch {
+	case s.reason() != "":
+	case s.shown.leftOver():
+		g.hold = t.share(hold{action: Hold, reason: WouldNotReturn, message: s.shown.message})
+	default:
+		g.hold = t.share(hold{action: Keep, reason: UpToDate, message: s.shown.message})
 	}
-	if s.shown.leftOver() {
-		d.Action, d.Reason = Hold, WouldNotReturn
+	return t.rule(g)
+}
+
+// ground is what a tour rules by. Where it is the same, so is the ruling.
+type ground struct {
+	wave  int
+	set   *daemonSet // nil when there is none to speak of
+	state health.State
+	hold  *hold
+}
+
+// rule returns the ruling that follows; for the same ground as the last time the
+// same.
+func (t *tour) rule(g ground) *Ruling {
+	if t.ruling != nil && g == t.ground {
+		return t.ruling
 	}
-	if s.set == nil && s.reason() != "" {
-		d.Action, d.Reason, d.Until, d.Message = s.hold.action, s.reason(), s.hold.until, s.hold.message
+	r := &Ruling{
+		Policy: t.policy.Name, Wave: t.waves[g.wave].Name, State: g.state,
+		Action: g.hold.action, Reason: g.hold.reason, Until: g.hold.until, Message: g.hold.message,
 	}
-	return d
+	if g.set != nil {
+		r.DaemonSet = g.set.Name
+	}
+	if r.Action == Drain {
+		r.Drain, r.CordonedToo = t.policy.Drain, t.policy.CordonedNodes == policy.Visit
+	}
+	t.ground, t.ruling = g, r
+	return r
 }

@@ -60,13 +60,16 @@ func (t *tour) holdOf(s *stop) *hold {
 	if s.awaits != nil {
 		return s.awaits
 	}
-	for _, held := range []func(*stop) hold{t.heldBySomebody, t.heldByTime, t.heldByRefusal, t.heldByAttempt} {
-		if h := held(s); h.reason != "" {
+	for _, held := range holds {
+		if h := held(t, s); h.reason != "" {
 			return t.share(h)
 		}
 	}
-	return t.share(t.knownNoRoom(s))
+	return nil
 }
+
+// holds are what may keep a node from its next eviction, whatever the slots.
+var holds = [...]func(*tour, *stop) hold{(*tour).heldBySomebody, (*tour).heldByTime, (*tour).heldByRefusal, (*tour).heldByAttempt, (*tour).knownNoRoom}
 
 // heldByAttempt sends an eviction again for half of the time for which it is in
 // doubt whether the one before was sent: what is sent must be seen before its visit

@@ -24,7 +24,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 			c.eviction(t, d)
 		}
 		if (d.Pod != nil) != (d.Action == Evict) || d.Reason == "" || !slices.Contains(Reasons(), d.Reason) {
-			t.Errorf("malformed decision %+v", d)
+			t.Errorf("malformed decision on %s: %+v", d.Node, *d.Ruling)
 		}
 	}
 	c.oneDecisionEach(t, p)
@@ -284,7 +284,7 @@ func (c *check) waves(t reporter, p Plan) {
 			}
 			settled = settled || o.Reason == UpToDate
 			if o.Action == Evict || (o.State == health.Outdated && !o.Reason.needsSomebody()) {
-				t.Errorf("I11: %s evicts on %s in wave %s before %s in wave %s: %+v", d.Policy, d.Node, d.Wave, o.Node, o.Wave, o)
+				t.Errorf("I11: %s evicts on %s in wave %s before %s in wave %s: %+v", d.Policy, d.Node, d.Wave, o.Node, o.Wave, *o.Ruling)
 			}
 		}
 		soaked := slices.ContainsFunc(p.Ledger.Waves, func(w SettledWave) bool { return w.Policy == d.Policy && w.Wave == pol.Waves[0].Name && w.Soaked })

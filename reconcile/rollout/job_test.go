@@ -112,7 +112,7 @@ func TestJobIsFoundAgainAfterEachCrash(t *testing.T) {
 		obs.Ledger = again.Ledger
 		obs.Answers[q] = Answer{Reply: Yes, At: later.Add(time.Second)}
 		if done := New(obs, s.policies, later.Add(2*time.Second)); done.Decisions[0].Action != Evict {
-			t.Errorf("%s: %+v, want an eviction once the Job has succeeded", what, done.Decisions[0])
+			t.Errorf("%s: %+v, want an eviction once the Job has succeeded", what, *done.Decisions[0].Ruling)
 		}
 	}
 }

@@ -104,25 +104,25 @@ func (t *tour) noteLeak(place int, step *Step, d *daemonSet, v health.Verdict, n
 	if step != nil || d.since.IsZero() {
 		return
 	}
-	leak := Leak{DaemonSet: d.key, Node: node.Name, Revision: d.Revision}
+	note := func(cause LeakCause, message string, pod types.UID, created time.Time) {
+		t.leaks = append(t.leaks, candidateLeak{Leak{d.key, node.Name, d.Revision, cause, message, pod, created}, place})
+	}
 	if p := v.Pod; p != nil && p.Hash == d.Revision {
-		if !p.Created.After(d.leakedAfter) || p.Created.Before(t.book.knownSince) {
-			return
+		switch {
+		case !p.Created.After(d.leakedAfter), p.Created.Before(t.book.knownSince):
+		case node.Created.After(d.since):
+			note(NewNode, "", p.UID, p.Created)
+		default:
+			note(PodDeleted, "nobody has said why", p.UID, p.Created)
 		}
-		leak.Pod, leak.Created = p.UID, p.Created
-		leak.Cause, leak.Message = PodDeleted, "nobody has said why"
-		if node.Created.After(d.since) {
-			leak.Cause, leak.Message = NewNode, ""
-		}
-		t.leaks = append(t.leaks, candidateLeak{leak, place})
 		return
 	}
 	for _, p := range t.buffer {
 		if p.Hash == d.Revision {
 			continue
 		}
-		if leak.Cause, leak.Message = causeOf(p); leak.Cause != "" {
-			t.leaks = append(t.leaks, candidateLeak{leak, place})
+		if cause, message := causeOf(p); cause != "" {
+			note(cause, message, "", time.Time{})
 			return
 		}
 	}

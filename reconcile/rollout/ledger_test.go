@@ -163,7 +163,7 @@ func TestLedgerMethodsLeaveTheirReceiverAlone(t *testing.T) {
 	l := fullLedger(now)
 	l.Failures[0].Acknowledged = false
 	before := must(json.Marshal(l))
-	d := Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p2"}}
+	d := Decision{Ruling: &Ruling{Policy: "cni", DaemonSet: nameOf("csi")}, Node: "a", Pod: &Eviction{UID: "p2"}}
 	for name, changed := range map[string]Ledger{
 		"Proceed": must(l.Proceed(Proceed{Policy: "cni", Since: now, Until: now.Add(time.Hour)})),
 		"Pause":   l.Pause(Pause{Policy: "cni", Reason: "why", Since: now}), "Resume": l.Resume("gpu").Resume("cni"), "Refuse": l.Refuse(d, "no", now),
@@ -183,15 +183,15 @@ func TestRefuse(t *testing.T) {
 		{Policy: "cni", Node: "a", Steps: []Step{{DaemonSet: "ns/cni", Pod: "p1", Evicted: now}}},
 		{Policy: "cni", Node: "b", Steps: []Step{{DaemonSet: "ns/cni", Pod: "p2", Settled: now}, {DaemonSet: "ns/csi", Pod: "p3", Evicted: now}}},
 	}}
-	l = l.Refuse(Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Pod: &Eviction{UID: "p1"}}, "budget a", now)
-	l = l.Refuse(Decision{Policy: "cni", Node: "b", DaemonSet: nameOf("csi"), Pod: &Eviction{UID: "p3"}}, "budget b", now)
+	l = l.Refuse(Decision{Ruling: &Ruling{Policy: "cni", DaemonSet: nameOf("cni")}, Node: "a", Pod: &Eviction{UID: "p1"}}, "budget a", now)
+	l = l.Refuse(Decision{Ruling: &Ruling{Policy: "cni", DaemonSet: nameOf("csi")}, Node: "b", Pod: &Eviction{UID: "p3"}}, "budget b", now)
 	if len(l.Visits) != 1 || l.Visits[0].Node != "b" || len(l.Visits[0].Steps) != 1 {
 		t.Errorf("want the visit to b with its settled step alone, got %+v", l.Visits)
 	}
 	if len(l.Refusals) != 2 || l.Refusals[0].Message != "budget a" || l.Refusals[1].Message != "budget b" {
 		t.Errorf("got %+v", l.Refusals)
 	}
-	l = l.Refuse(Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Pod: &Eviction{UID: "p1"}}, "again", now.Add(time.Minute))
+	l = l.Refuse(Decision{Ruling: &Ruling{Policy: "cni", DaemonSet: nameOf("cni")}, Node: "a", Pod: &Eviction{UID: "p1"}}, "again", now.Add(time.Minute))
 	if len(l.Refusals) != 2 || l.Refusals[0].Message != "again" {
 		t.Errorf("want one refusal for each node, got %+v", l.Refusals)
 	}
@@ -244,7 +244,7 @@ func TestPolicyThatComesBackHasNoFreshBudget(t *testing.T) {
 func TestRefusalsInARowAreCounted(t *testing.T) {
 	now := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC)
 	refused := func(pod types.UID) Decision {
-		return Decision{Policy: "cni", Node: "a", DaemonSet: nameOf("cni"), Action: Evict, Pod: &Eviction{UID: pod}}
+		return Decision{Ruling: &Ruling{Policy: "cni", DaemonSet: nameOf("cni"), Action: Evict}, Node: "a", Pod: &Eviction{UID: pod}}
 	}
 	var l Ledger
 	for i, step := range []struct {

@@ -152,12 +152,12 @@ func (m *model) compare(before, after Ledger) {
 		return
 	}
 	for _, v := range before.Visits {
-		if after.visitOf(&Decision{Policy: v.Policy, Node: v.Node}) == nil {
+		if after.visitTo(v.Policy, v.Node) == nil {
 			m.say("the visit of %s to %s ends", v.Policy, v.Node)
 		}
 	}
 	for _, v := range after.Visits {
-		if before.visitOf(&Decision{Policy: v.Policy, Node: v.Node}) == nil {
+		if before.visitTo(v.Policy, v.Node) == nil {
 			m.say("%s visits %s", v.Policy, v.Node)
 		}
 	}

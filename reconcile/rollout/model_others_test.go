@@ -47,13 +47,19 @@ func (m *model) checkOthers(p *pendingPlan, now time.Time) {
 	}
 }
 
-// decided are decisions that can be compared.
-func decided(decisions []Decision) []Decision {
-	out := slices.Clone(decisions)
-	for i := range out {
-		if out[i].Pod != nil {
-			out[i].Message = string(out[i].Pod.UID) + out[i].Pod.ResourceVersion + out[i].Message
-			out[i].Pod = nil
+// plainDecision is one that can be compared.
+type plainDecision struct {
+	Ruling
+	node string
+	pod  Eviction
+}
+
+func decided(decisions []Decision) []plainDecision {
+	out := make([]plainDecision, len(decisions))
+	for i, d := range decisions {
+		out[i] = plainDecision{Ruling: *d.Ruling, node: d.Node}
+		if d.Pod != nil {
+			out[i].pod = *d.Pod
 		}
 	}
 	return out

@@ -161,9 +161,11 @@ func (m *model) up(node string, p *policy.UpgradePolicy) bool {
 	return true
 }
 
-func (l *Ledger) visitOf(d *Decision) *Visit {
+func (l *Ledger) visitOf(d *Decision) *Visit { return l.visitTo(d.Policy, d.Node) }
+
+func (l *Ledger) visitTo(policy, node string) *Visit {
 	for i := range l.Visits {
-		if l.Visits[i].Policy == d.Policy && l.Visits[i].Node == d.Node {
+		if l.Visits[i].Policy == policy && l.Visits[i].Node == node {
 			return &l.Visits[i]
 		}
 	}

@@ -61,14 +61,14 @@ var mutations = []mutation{
 	{"I8", "holds everything while a node has a strange taint", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
 		if slices.ContainsFunc(obs.Nodes, func(n health.Node) bool { return n.Name == strangeNode.Name }) {
 			for i := range p.Decisions {
-				p.Decisions[i].Reason = Halted
+				p.Decisions[i].change(func(r *Ruling) { r.Reason = Halted })
 			}
 		}
 	}},
 	{"I9", "decides by the order of the nodes", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
 		for i := range p.Decisions {
 			if d := &p.Decisions[i]; d.Reason == UpToDate && d.Node == obs.Nodes[0].Name {
-				d.Message = "first"
+				d.change(func(r *Ruling) { r.Message = "first" })
 			}
 		}
 	}},
@@ -79,13 +79,25 @@ var mutations = []mutation{
 		last := slices.MaxFunc(obs.Nodes, func(a, b health.Node) int { return strings.Compare(a.Name, b.Name) }).Name
 		for i := range p.Decisions {
 			if d := &p.Decisions[i]; d.Node == last && d.Action == Evict {
-				d.Action, d.Reason, d.Pod = Hold, BudgetSpent, nil
+				d.holdFor(BudgetSpent)
 				p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool { return v.Node == last && v.Policy == d.Policy })
 			}
 		}
 	}},
 	{"I11", "starts in a wave too early", insteadOf(WaveWaiting)},
 	{"I11", "does not let a wave soak", insteadOf(Soaking)},
+}
+
+// change gives a decision a ruling of its own.
+func (d *Decision) change(to func(*Ruling)) {
+	own := *d.Ruling
+	to(&own)
+	d.Ruling = &own
+}
+
+func (d *Decision) holdFor(reason Reason) {
+	d.change(func(r *Ruling) { r.Action, r.Reason = Hold, reason })
+	d.Pod = nil
 }
 
 // insteadOf evicts where a planner without fault holds for the reason, with a visit
@@ -106,7 +118,8 @@ func force(obs Observed, now time.Time, p *Plan, d *Decision) {
 			if set.Name != d.DaemonSet || pod.Owner != set.UID || pod.Node != d.Node || pod.Hash == set.Revision || pod.Deleting {
 				continue
 			}
-			d.Action, d.Reason, d.Pod = Evict, Start, &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+			d.change(func(r *Ruling) { r.Action, r.Reason = Evict, Start })
+			d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 			step := Step{DaemonSet: d.DaemonSet.String(), From: pod.Hash, To: set.Revision, Pod: pod.UID, Evicted: now}
 			visits := cloneVisits(p.Ledger.Visits)
 			at := slices.IndexFunc(visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node })
@@ -143,7 +156,7 @@ func healthyFirst(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan
 			d := &p.Decisions[j]
 			if d.Policy == broken.Policy && d.DaemonSet == broken.DaemonSet && d.Wave == broken.Wave && d.Reason == BudgetSpent && d.State == health.Outdated {
 				p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool { return v.Policy == broken.Policy && v.Node == broken.Node })
-				broken.Action, broken.Reason, broken.Pod = Hold, BudgetSpent, nil
+				broken.holdFor(BudgetSpent)
 				force(obs, now, p, d)
 				return
 			}

@@ -73,8 +73,15 @@ type Plan struct {
 
 // A Decision is about one node for one policy.
 type Decision struct {
+	*Ruling
+	Node string
+	Pod  *Eviction // set exactly when the Action is Evict
+}
+
+// A Ruling is what is decided of a node. Many nodes share one, so it is not to be
+// changed.
+type Ruling struct {
 	Policy    string
-	Node      string
 	Wave      string               // that the node is in; "" when the policy has no waves
 	DaemonSet types.NamespacedName // the one it is about; the policy's first when all are settled
 	State     health.State         // of the node for that DaemonSet
@@ -82,7 +89,6 @@ type Decision struct {
 	Reason    Reason
 	Until     time.Time // when the reason may end by time alone; zero when that is not known
 	Message   string
-	Pod       *Eviction     // set exactly when the Action is Evict
 	Drain     *policy.Drain // how; set exactly when the Action is Drain
 	// CordonedToo says that the node is drained also if it turns out that somebody
 	// else has cordoned it.

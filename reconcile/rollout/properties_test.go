@@ -37,7 +37,7 @@ func timeless(p Plan, now, later time.Time) Plan {
 			return v.Policy == d.Policy && v.Node == d.Node &&
 				slices.ContainsFunc(v.Steps, func(s Step) bool { return s.Evicted.Equal(now) || s.Evicted.Equal(later) })
 		}) {
-			d.Until = time.Time{}
+			d.change(func(r *Ruling) { r.Until = time.Time{} })
 		}
 	}
 	for _, visits := range [][]Visit{p.Ledger.Visits, p.Ledger.Finished} {

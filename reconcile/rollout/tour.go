@@ -18,8 +18,9 @@ type tour struct {
 	book   *book
 	alarm  *alarm
 	limits health.Limits
-	sets   []int  // the policy's DaemonSets that exist, in its order
-	stops  []stop // the nodes on which something is to be done or under way, by name
+	sets   []int          // the policy's DaemonSets that exist, in its order
+	open   map[int]*Visit // the policy's visits as they were before the survey, by the place of their node
+	stops  []stop         // the nodes on which something is to be done or under way, by name
 
 	decisions *[]Decision // of all tours
 	waves     []wave      // one of all nodes when the policy has none
@@ -50,6 +51,8 @@ type tour struct {
 	youngest time.Time         // when the last of the node's settled pods became available
 	busy     map[string]string // by policy: what is said of the nodes that it visits
 	shared   *hold             // the last one that was shared
+	ruling   *Ruling           // the last one
+	ground   ground            // of that
 	shut     hold              // what a window means that is shut for all nodes
 	late     sentence[lateness]
 }
@@ -73,6 +76,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			t.counts = append(t.counts, Counts{Name: name})
 		}
 	}
+	t.open = b.openOf(f, p.Name)
 	t.waves = newWaves(p)
 	t.verifies = slices.ContainsFunc(p.AllGates(), func(g policy.Gate) bool { return g.Job.When == policy.After })
 	t.outdated, t.settled, t.unsettled = make([]int, len(t.sets)), make([]int, len(t.sets)), make([]int, len(t.sets))
@@ -126,7 +130,11 @@ func (t *tour) survey() {
 			t.stops = append(t.stops, s.stop)
 		}
 		t.leftOver += one(s.set == nil && s.shown.leftOver())
-		*t.decisions = append(*t.decisions, s.settled(t.policy.Name, t.waves[s.wave].Name))
+		d := Decision{Node: node.Name}
+		if s.set == nil { // or else it is decided later
+			d.Ruling = t.nothingToDo(&s)
+		}
+		*t.decisions = append(*t.decisions, d)
 	}
 	t.recordFailures()
 	t.recordSettled()
@@ -138,7 +146,8 @@ func (t *tour) survey() {
 
 // visitNode looks at one node, and says whether the policy has something there.
 func (t *tour) visitNode(i int, node *health.Node, s *look) bool {
-	*s, t.youngest = look{stop: stop{node: node, place: i, visit: t.book.open[visitKey{t.policy.Name, node.Name}]}}, time.Time{}
+	*s, t.youngest = look{}, time.Time{}
+	s.node, s.place, s.visit = node, i, t.open[i]
 	ours := s.visit != nil
 	for place, set := range t.sets {
 		d := t.fleet.sets[set]

@@ -74,6 +74,17 @@ func (f Failure) key() Failure {
 	return Failure{Policy: f.Policy, Node: f.Node, DaemonSet: f.DaemonSet, Revision: f.Revision, Gate: f.Gate}
 }
 
+// openOf are the open visits of a policy, by the place of their node.
+func (b *book) openOf(f *fleet, policy string) map[int]*Visit {
+	open := map[int]*Visit{}
+	for key, v := range b.open {
+		if node, exists := f.byNode[key.node]; exists && key.policy == policy {
+			open[node] = v
+		}
+	}
+	return open
+}
+
 // begin opens a visit.
 func (b *book) begin(v Visit) *Visit {
 	b.open[visitKey{v.Policy, v.Node}] = &v

@@ -43,7 +43,7 @@ func DaemonSet(in Input, name types.NamespacedName) (Chain, error) {
 		l := b.add("wave", Note, "%s: %d of %d nodes settled, %s", w.Name, w.Settled, w.Nodes, join(string(w.State), w.Message))
 		l.Until = w.SoakUntil
 	}
-	b.budget(rollout.Decision{Policy: p.Name})
+	b.budget(p.Name)
 	b.counts(p.Name, name)
 	b.nodes(p.Name, name)
 	b.daemonSetSaid(name, d)

@@ -56,7 +56,7 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 		b.policy(d.Policy)
 		b.window(p, node)
 		b.wave(d)
-		b.budget(d)
+		b.budget(d.Policy)
 	}
 	link, mark := linkOf(d.Reason)
 	if d.Reason == rollout.Failed && d.State == health.Current {
@@ -292,11 +292,11 @@ func (b *builder) wave(d rollout.Decision) {
 }
 
 // budget says how many nodes are visited, and which.
-func (b *builder) budget(d rollout.Decision) {
-	s := b.status(d.Policy)
+func (b *builder) budget(policy string) {
+	s := b.status(policy)
 	var visited []string
 	for _, v := range b.Observation.State.Ledger.Visits {
-		if v.Policy == d.Policy {
+		if v.Policy == policy {
 			visited = append(visited, v.Node)
 		}
 	}

@@ -239,9 +239,9 @@ none: no policy has a DaemonSet on this node
 func TestEveryReasonDecidesALink(t *testing.T) {
 	for _, reason := range rollout.Reasons() {
 		in := input(t)
-		in.Plan.Rollout.Decisions = []rollout.Decision{{
-			Policy: "network", Node: "n1", DaemonSet: cni, State: health.Outdated, Action: rollout.Hold, Reason: reason, Message: "because of it", Until: now.Add(time.Hour),
-		}}
+		in.Plan.Rollout.Decisions = []rollout.Decision{{Node: "n1", Ruling: &rollout.Ruling{
+			Policy: "network", DaemonSet: cni, State: health.Outdated, Action: rollout.Hold, Reason: reason, Message: "because of it", Until: now.Add(time.Hour),
+		}}}
 		chains, err := why.Node(in, "n1")
 		if err != nil {
 			t.Fatal(err)

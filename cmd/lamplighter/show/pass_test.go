@@ -43,8 +43,8 @@ func TestPassAndAppliedText(t *testing.T) {
 		report.Plan.Objects.Steps = [][]inventory.Decision{step}
 		for _, e := range in.Evictions {
 			d := rollout.Decision{
-				Policy: "network", Node: e.Node, Action: rollout.Evict, Reason: rollout.Start,
-				Pod: &rollout.Eviction{Name: name("agents", e.Pod)},
+				Ruling: &rollout.Ruling{Policy: "network", Action: rollout.Evict, Reason: rollout.Start},
+				Node:   e.Node, Pod: &rollout.Eviction{Name: name("agents", e.Pod)},
 			}
 			report.Plan.Rollout.Decisions = append(report.Plan.Rollout.Decisions, d)
 			report.Attempts = append(report.Attempts, rollout.Attempt{Decision: d, Result: rollout.AttemptResult(e.Result), Message: e.Message})
@@ -95,7 +95,7 @@ func TestPlanTouches(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", action, got, want)
 		}
 	}
-	evicting := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Action: rollout.Evict}}}}
+	evicting := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Ruling: &rollout.Ruling{Action: rollout.Evict}}}}}
 	if !show.Touches(evicting) {
 		t.Error("an eviction touches nothing?")
 	}

@@ -54,8 +54,8 @@ func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 			Proceed: &rollout.Proceed{Policy: "network", Reason: "CVE", Since: now, Until: now.Add(time.Hour)},
 		}},
 		Decisions: []rollout.Decision{
-			{Policy: "network", Node: "a", DaemonSet: cni, State: "current", Action: rollout.Keep, Reason: rollout.UpToDate},
-			{Policy: "network", Node: "b", DaemonSet: cni, State: "outdated", Action: rollout.Hold, Reason: rollout.BudgetSpent, Until: now},
+			{Node: "a", Ruling: &rollout.Ruling{Policy: "network", DaemonSet: cni, State: "current", Action: rollout.Keep, Reason: rollout.UpToDate}},
+			{Node: "b", Ruling: &rollout.Ruling{Policy: "network", DaemonSet: cni, State: "outdated", Action: rollout.Hold, Reason: rollout.BudgetSpent, Until: now}},
 		},
 	}}
 	forecast := reconcile.Forecast{Rollout: rollout.Forecast{Policies: []rollout.Outlook{{Name: "network", Done: now.Add(5 * time.Minute)}}}}
@@ -110,7 +110,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
 	}
 	for _, reason := range rollout.Reasons() {
-		plan := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Reason: reason}}}}
+		plan := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Ruling: &rollout.Ruling{Reason: reason}}}}}
 		lamp, known := want[reason]
 		if !known {
 			lamp = "o"
@@ -135,7 +135,7 @@ func TestWavesAreShown(t *testing.T) {
 				{Name: "rest", State: rollout.WavePending, Nodes: 2, MaxUnavailable: 2},
 			},
 		}},
-		Decisions: []rollout.Decision{{Policy: "network", Node: "n1", Wave: "rest"}},
+		Decisions: []rollout.Decision{{Ruling: &rollout.Ruling{Policy: "network", Wave: "rest"}, Node: "n1"}},
 	}}
 	s := show.NewStatus(reconcile.Observation{}, plan, reconcile.Forecast{})
 	want := []show.WaveStatus{
