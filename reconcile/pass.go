@@ -57,7 +57,7 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	}
 	r.ask(ctx, plan)
 	r.act(ctx, &report)
-	err = r.settle(ctx, &report)
+	err = r.settle(ctx, &report, src)
 	report.StopErr = r.stopJobs(ctx, report)
 	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now), nextTrial(obs, now))
 	if report.StillCordoned != nil {
@@ -260,7 +260,7 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 
 // settle saves what came of it. If this save is lost we track too much, which
 // the next pass finds out.
-func (r *Reconciler) settle(ctx context.Context, report *Report) error {
+func (r *Reconciler) settle(ctx context.Context, report *Report, src Source) error {
 	settled, learnt := report.After, len(report.Outcomes) > 0
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
 	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
@@ -276,6 +276,9 @@ func (r *Reconciler) settle(ctx context.Context, report *Report) error {
 		if a.Err != nil {
 			settled.Ledger, learnt = settled.Ledger.JobErrored(a.Job, a.Err.Error()), true
 		}
+	}
+	if src.Answers.After(settled.Record.Answered) {
+		settled.Record.Answered, learnt = src.Answers, true
 	}
 	if !learnt {
 		return nil

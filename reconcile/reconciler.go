@@ -56,6 +56,9 @@ type Source struct {
 	Fleet *Fleet
 	// Err says why the newest commit is not in force; nil when it is.
 	Err error
+	// Answers is the newest request for a pass that was known when Git was looked
+	// at; zero if there is none.
+	Answers time.Time
 }
 
 // Options are what a Reconciler works with.

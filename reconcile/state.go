@@ -34,6 +34,9 @@ type Record struct {
 	// Guarded is how many objects were owned when the guard against a mass deletion
 	// began to hold; 0 when it does not.
 	Guarded int `json:"guarded,omitempty"`
+	// Answered is the newest request for a pass that a whole pass has followed,
+	// after a look at Git.
+	Answered time.Time `json:"answered,omitzero"`
 	// Objects are those that are not as Git says, and why.
 	Objects []ObjectNote `json:"objects,omitempty"`
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/retry"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/rollout"
@@ -49,6 +48,8 @@ type Store struct {
 	seen map[string]*corev1.ConfigMap
 	// unread is why the last Load has failed, nil if it has not.
 	unread error
+	// requested is the newest request that Watch has seen.
+	requested time.Time
 }
 
 // New returns the store of an instance.
@@ -149,28 +150,6 @@ func (s *Store) send(ctx context.Context, name string, want content) error {
 		return fmt.Errorf("namespace %s does not exist", s.instance.Namespace)
 	}
 	return err
-}
-
-// NoteAnnotation is the instant at which a process that may not act has left
-// word for the one that may.
-const NoteAnnotation = "lamplighter.dev/noted-at"
-
-// Note changes nothing that the state says, and yet wakes who watches it.
-func (s *Store) Note(ctx context.Context, at time.Time) error {
-	name := ledgerName(s.instance)
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		metav1.SetMetaDataAnnotation(&cm.ObjectMeta, NoteAnnotation, at.UTC().Format(time.RFC3339Nano))
-		_, err = s.configMaps.Update(ctx, cm, metav1.UpdateOptions{FieldManager: inventory.FieldManager})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("leave a note in %s: %w", s.describe(name), err)
-	}
-	return nil
 }
 
 func (s *Store) describe(name string) string {

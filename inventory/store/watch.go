@@ -17,7 +17,12 @@ import (
 // blocks until ctx is done.
 func (s *Store) Watch(ctx context.Context, foreign func()) {
 	tell := func(obj any) {
-		if cm, ok := obj.(*corev1.ConfigMap); ok && s.isForeign(cm) {
+		cm, ok := obj.(*corev1.ConfigMap)
+		if !ok {
+			return
+		}
+		s.noteRequest(cm)
+		if s.isForeign(cm) {
 			foreign()
 		}
 	}

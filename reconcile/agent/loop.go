@@ -37,7 +37,7 @@ func (a *Agent) follow(ctx context.Context) error {
 	states := NewStore(a.clientset, a.instance())
 	poller := &poller{
 		source: a.source, trust: a.trust(), decryptionKeys: a.cfg.DecryptionKeys, path: a.cfg.Path, interval: a.cfg.Interval,
-		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look,
+		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look, requested: states.Requested,
 	}
 	if a.cfg.ForwardOnly {
 		poller.forward = forward{descends: a.source.Descends, record: states.Load}
@@ -197,7 +197,7 @@ func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *re
 
 func (a *Agent) accept(u update) reconcile.Source {
 	a.metrics.source(u)
-	return reconcile.Source{Fleet: u.fleet, Err: u.err}
+	return reconcile.Source{Fleet: u.fleet, Err: u.err, Answers: u.answers}
 }
 
 // pass runs one pass and logs one line if it changed something.

@@ -160,3 +160,37 @@ func TestReceiverNeedsItsSecret(t *testing.T) {
 		})
 	}
 }
+
+// A request is answered by a look at Git that began after it, though Git has
+// nothing new.
+func TestPollAnswersRequestsThatItKnewOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var requested time.Time
+		look, updates := make(chan struct{}, 1), make(chan update, 1)
+		poller := &poller{
+			source: &asked{hash: "only"}, interval: time.Hour, now: time.Now, log: slog.New(slog.DiscardHandler),
+			metrics: NewMetrics(prometheus.NewRegistry()), look: look, requested: func() time.Time { return requested },
+		}
+		ctx, end := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { poller.run(ctx, updates); close(done) }()
+		defer func() { end(); <-done }()
+
+		if u := <-updates; !u.answers.IsZero() {
+			t.Errorf("the first look answers %s, and nobody has asked", u.answers)
+		}
+		for range 2 {
+			requested = time.Now()
+			signal(look)
+			if u := <-updates; !u.answers.Equal(requested) {
+				t.Errorf("a look answers %s, want %s", u.answers, requested)
+			}
+		}
+		signal(look) // a push of another branch
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if len(updates) > 0 {
+			t.Errorf("what has been answered is answered again: %+v", <-updates)
+		}
+	})
+}

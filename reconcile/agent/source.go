@@ -19,6 +19,8 @@ import (
 type update struct {
 	fleet *reconcile.Fleet
 	err   error
+	// answers is the newest request for a pass that was known when Git was asked.
+	answers time.Time
 }
 
 // source is where commits come from.
@@ -41,6 +43,8 @@ type poller struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	look     <-chan struct{} // somebody has pushed: ask before the interval is over
+	// requested is the newest request for a pass; nil if there can be none.
+	requested func() time.Time
 
 	reader   reconcile.Reader
 	seen     string // hash of the commit read last, good or bad
@@ -99,7 +103,7 @@ func (p *poller) wait(ctx context.Context, d time.Duration) (pushed bool) {
 
 // poll asks once. It answers whether there is anything new to say.
 func (p *poller) poll(ctx context.Context) (update, bool) {
-	before := p.last
+	before, answers := p.last, p.answers()
 	start := p.now()
 	commit, err := p.source.Fetch(ctx)
 	if ctx.Err() != nil {
@@ -121,7 +125,15 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 	if p.last.err != nil && (before.err == nil || before.err.Error() != p.last.err.Error()) {
 		p.log.Warn("newest commit is not in force", "err", p.last.err)
 	}
+	p.last.answers = answers
 	return p.last, !sameUpdate(before, p.last)
+}
+
+func (p *poller) answers() time.Time {
+	if p.requested == nil {
+		return time.Time{}
+	}
+	return p.requested()
 }
 
 func (p *poller) read(ctx context.Context, c gitsource.Commit) {
@@ -189,7 +201,7 @@ func (e commitError) Unwrap() error { return e.err }
 func short(hash string) string { return hash[:min(len(hash), 7)] }
 
 func sameUpdate(a, b update) bool {
-	if a.fleet != b.fleet {
+	if a.fleet != b.fleet || !a.answers.Equal(b.answers) {
 		return false
 	}
 	if a.err == nil || b.err == nil {

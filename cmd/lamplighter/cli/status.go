@@ -44,25 +44,29 @@ halted, if the clock is wrong, or if the newest commit is not in force.`,
 			if watch {
 				return watchStatus(ctx, g, c, nodes)
 			}
-			status, err := statusNow(ctx, c)
-			if err != nil {
-				return err
-			}
-			if err := printAnswer(g, status, statusWriter(nodes)); err != nil {
-				return err
-			}
-			if !status.Installed() {
-				fmt.Fprintln(g.streams.Err, "hint: lamplighter apply or lamplighter agent begins; or is it another --namespace, --name or --context?")
-			}
-			if status.Bad() {
-				return exitCode(exitSignal)
-			}
-			return nil
+			return printStatus(ctx, g, c, nodes)
 		},
 	}
 	cmd.Flags().BoolVar(&nodes, "nodes", false, "show a lamp per node and what it waits for")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and print the status whenever it changes")
 	return cmd
+}
+
+func printStatus(ctx context.Context, g *globals, c *connection, nodes bool) error {
+	status, err := statusNow(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := printAnswer(g, status, statusWriter(nodes)); err != nil {
+		return err
+	}
+	if !status.Installed() {
+		fmt.Fprintln(g.streams.Err, "hint: lamplighter apply or lamplighter agent begins; or is it another --namespace, --name or --context?")
+	}
+	if status.Bad() {
+		return exitCode(exitSignal)
+	}
+	return nil
 }
 
 func statusWriter(nodes bool) func(io.Writer, show.Status) error {
