@@ -44,7 +44,7 @@ func (p *planner) apply(id ID, o order) Decision {
 			d = hold(WaitsForDependency, "%s comes first: %s", Format(blocker.ID), blocker.Reason)
 		}
 	}
-	d.Object = c.Object
+	d.Object, d.Source = c.Object, c.Source
 	d.Drifted, d.Manager, d.Fields = c.Drifted, c.DriftedBy, c.DriftedFields
 	d.After = p.needs(c, o)
 	return d
@@ -143,14 +143,15 @@ func unapplicable(err error) Decision {
 
 // needs lists the dependencies without which a change cannot be applied. An
 // annotation asks for the dependency as it is rendered; a namespace or a
-// definition only has to exist.
+// definition only has to exist, and to stay.
 func (p *planner) needs(c Change, o order) []ID {
 	explicit, err := dependson.ReadAnnotation(c.Object)
 	if err != nil {
 		return nil // told as BadDependency
 	}
 	return slices.DeleteFunc(o.dependencies(c.ID), func(id ID) bool {
-		return p.rendered[id].Kind != Create && !slices.Contains(explicit, id)
+		d := p.rendered[id]
+		return d.Kind != Create && !d.Deleting && !slices.Contains(explicit, id)
 	})
 }
 

@@ -214,8 +214,12 @@ func readChange(t *testing.T, words []string) inventory.Change {
 				c.DriftedFields = strings.Split(fields, ",")
 			}
 		case "conflict":
-			manager, field, _ := strings.Cut(value, ":")
-			c.Err = &inventory.ConflictError{Manager: manager, Fields: strings.Split(field, ",")}
+			conflict := &inventory.ConflictError{}
+			for _, holder := range strings.Split(value, "|") {
+				manager, fields, _ := strings.Cut(holder, ":")
+				conflict.Holders = append(conflict.Holders, inventory.Holder{Manager: manager, Fields: strings.Split(fields, ",")})
+			}
+			c.Err = conflict
 		case "rejected":
 			c.Err = &inventory.RejectedError{Message: value}
 		case "error":

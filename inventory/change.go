@@ -26,11 +26,17 @@ const (
 type Change struct {
 	ID   ID
 	Kind ChangeKind
+	// Source is where Git has the object.
+	Source Source
 	// Object is what would be sent, as [Prepare] returns it.
 	Object *unstructured.Unstructured
 	// Live is the object in the cluster and Merged what the API server would
 	// make of it. Both are nil unless they had to be read.
 	Live, Merged *unstructured.Unstructured
+	// Likely stands in for Merged where the API server does not say what it would
+	// make of the live object: it refuses the object, or takes no dry run of it. Nil
+	// otherwise.
+	Likely *unstructured.Unstructured
 	// TemplateChanged says that the pod template would change.
 	TemplateChanged bool
 	// Drifted says that the rendered content is the one applied last, and that
@@ -56,23 +62,54 @@ type Change struct {
 	Err error
 }
 
+// Source is where in Git an object is: its file and, if that is known, the line at
+// which it begins. It is zero when nothing is known.
+type Source struct {
+	File string // relative to the root of the repository
+	Line int    // from 1; 0 when it is not known
+}
+
+// String is as in agents/cni.yaml: line 7. It is empty when nothing is known.
+func (s Source) String() string {
+	if s.File == "" || s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s: line %d", s.File, s.Line)
+}
+
 // mayApply reports whether an object may be ours, as far as it is known to exist.
 func (c Change) mayApply(us Instance, a Adoption) bool {
 	return c.Kind == Create || c.Owner == "" && (c.UID == "" || c.Drifted) || a.Allows(c.Owner, us)
 }
 
-// ConflictError says that fields we would set belong to another manager.
-type ConflictError struct {
-	Manager string   // the other field manager
+// ConflictError says that fields we would set belong to other managers.
+type ConflictError struct{ Holders []Holder } // sorted by manager, at least one
+
+// Holder is another field manager, and the fields of it that we would set.
+type Holder struct {
+	Manager string
 	Fields  []string // paths as the API server writes them, sorted: .spec.replicas
 }
 
 func (e *ConflictError) Error() string {
+	const shown = 3
+	var parts []string
+	for _, h := range e.Holders[:min(shown, len(e.Holders))] {
+		parts = append(parts, h.String())
+	}
+	if more := len(e.Holders) - shown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more managers hold fields", more))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String is as in .spec.replicas belongs to "hpa".
+func (h Holder) String() string {
 	verb := "belongs"
-	if len(e.Fields) > 1 {
+	if len(h.Fields) > 1 {
 		verb = "belong"
 	}
-	return fmt.Sprintf("%s %s to %q", summarise(e.Fields), verb, e.Manager)
+	return fmt.Sprintf("%s %s to %q", summarise(h.Fields), verb, h.Manager)
 }
 
 // RejectedError says that the API server refuses an object as it is: it is

@@ -102,6 +102,8 @@ type Decision struct {
 	Manager string
 	Fields  []string
 
+	// Source is where Git has the object; zero for orphans.
+	Source Source
 	// Object is what is sent. It is nil for orphans.
 	Object *unstructured.Unstructured
 	// UID is the object that is pruned, released or re-created: a new one of the
@@ -140,4 +142,7 @@ type Outcome struct {
 	Result Result
 	Err    error         // why, for Deleting, Conflict, Refused, Skipped and Failed
 	Took   time.Duration // time spent on this object
+	// RetryAfter is how long the API server asked to be left alone; zero if it did
+	// not.
+	RetryAfter time.Duration
 }

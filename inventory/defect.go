@@ -17,7 +17,10 @@ import (
 
 // Defect is something in an object that every API server refuses, with the path
 // of the field.
-type Defect struct{ Field, Message string }
+type Defect struct {
+	Field, Message string
+	Encrypted      bool // it is what SOPS has encrypted that is wrong
+}
 
 // Defects lists what is wrong with an object whatever the cluster, in the order
 // of its fields: names, labels and annotations beyond the limits, and entries of
@@ -94,7 +97,7 @@ func defects(field string, why []string) []Defect {
 	var out []Defect
 	for _, w := range why {
 		message, _, _ := strings.Cut(w, " (e.g.")
-		out = append(out, Defect{field, message})
+		out = append(out, Defect{Field: field, Message: message})
 	}
 	return out
 }
@@ -118,7 +121,7 @@ func metadataDefects(object map[string]any, where string) []Defect {
 		} else {
 			message = fmt.Sprintf("%q: %s", e.BadValue, message) // a key, or the value of a label
 		}
-		out = append(out, Defect{e.Field, message})
+		out = append(out, Defect{Field: e.Field, Message: message})
 	}
 	slices.SortFunc(out, func(a, b Defect) int { return strings.Compare(a.Field+a.Message, b.Field+b.Message) })
 	return out
@@ -178,7 +181,7 @@ func listed(object map[string]any, where, list string, keys ...string) []Defect 
 		}
 		key := strings.Join(words, ", ")
 		if before, twice := first[key]; twice {
-			out = append(out, Defect{fmt.Sprintf("%s.%s[%d]", where, list, i), fmt.Sprintf("has the same %s as [%d]", key, before)})
+			out = append(out, Defect{Field: fmt.Sprintf("%s.%s[%d]", where, list, i), Message: fmt.Sprintf("has the same %s as [%d]", key, before)})
 			continue
 		}
 		first[key] = i

@@ -53,13 +53,13 @@ func TestDefects(t *testing.T) {
 func TestAnnotationsBeyondTheLimit(t *testing.T) {
 	obj := objectOf(parse(t, "ConfigMap/ns/a"))
 	obj.SetAnnotations(map[string]string{"a": strings.Repeat("x", 200<<10), "b": strings.Repeat("x", 100<<10)})
-	want := "[{metadata.annotations are larger than 256 KiB together}]"
+	want := "[{metadata.annotations are larger than 256 KiB together false}]"
 	if got := fmt.Sprint(inventory.Defects(obj)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	obj.SetAnnotations(map[string]string{"a": strings.Repeat("x", 200<<10)})
 	obj.SetName(strings.Repeat("x", 254))
-	if got := fmt.Sprint(inventory.Defects(obj)); got != "[{metadata.name has 254 characters, and the longest has 253}]" {
+	if got := fmt.Sprint(inventory.Defects(obj)); got != "[{metadata.name has 254 characters, and the longest has 253 false}]" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 func TestEncryptedValuesAreDefects(t *testing.T) {
 	const sealed = "ENC[AES256_GCM,data:p673w==,iv:YY=,tag:UQ=,type:str]"
 	for _, tt := range []struct{ kind, field, value, want string }{
-		{"ConfigMap", "data", "password: " + sealed, "[{data.key holds what SOPS has encrypted: give the key that opens it with --decryption-keys}]"},
-		{"Secret", "stringData", sealed, "[{stringData.key holds what SOPS has encrypted: give the key that opens it with --decryption-keys}]"},
-		{"Secret", "data", base64.StdEncoding.EncodeToString([]byte("password: " + sealed)), "[{data.key holds what SOPS has encrypted: give the key that opens it with --decryption-keys}]"},
+		{"ConfigMap", "data", "password: " + sealed, "[{data holds what SOPS has encrypted, in key: give the key that opens it with --decryption-keys true}]"},
+		{"Secret", "stringData", sealed, "[{stringData holds what SOPS has encrypted, in key: give the key that opens it with --decryption-keys true}]"},
+		{"Secret", "data", base64.StdEncoding.EncodeToString([]byte("password: " + sealed)), "[{data holds what SOPS has encrypted, in key: give the key that opens it with --decryption-keys true}]"},
 		{"Secret", "data", "cGxhaW4=", "[]"},
 		{"ConfigMap", "data", "about SOPS: ENC[...]", "[]"},
 	} {

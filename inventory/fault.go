@@ -13,14 +13,19 @@ import (
 // Fault is one rendered object that cannot be applied as it is, and why.
 type Fault struct {
 	ID      ID
+	Source  Source
 	Reason  Reason // Conflict, Rejected, Unknown, BadDependency or BadName
 	Message string
 }
 
-// Error names the object once, whether or not the message does.
+// Error names the file and the object once, whether or not the message does.
 func (f Fault) Error() string {
 	name := Format(f.ID) + ": "
-	return name + strings.TrimPrefix(f.Message, name)
+	text := name + strings.TrimPrefix(f.Message, name)
+	if at := f.Source.String(); at != "" {
+		text = at + ": " + text
+	}
+	return text
 }
 
 // Faults lists the objects for which a commit must not come into force, sorted:
@@ -40,7 +45,7 @@ func Faults(changes []Change, instance Instance, adoption Adoption) []Fault {
 			continue
 		}
 		if d, faulty := fault(c, known); faulty && !(c.Err != nil && pending[c.ID.GroupKind]) {
-			faults = append(faults, Fault{ID: c.ID, Reason: d.Reason, Message: d.Message})
+			faults = append(faults, Fault{ID: c.ID, Source: c.Source, Reason: d.Reason, Message: d.Message})
 		}
 	}
 	slices.SortFunc(faults, func(a, b Fault) int { return Compare(a.ID, b.ID) })

@@ -154,7 +154,7 @@ func ignoreDefects(obj *unstructured.Unstructured) []Defect {
 	}
 	var out []Defect
 	for line := range strings.Lines(err.Error()) {
-		out = append(out, Defect{"metadata.annotations[" + IgnoreAnnotation + "]", strings.TrimSuffix(line, "\n")})
+		out = append(out, Defect{Field: "metadata.annotations[" + IgnoreAnnotation + "]", Message: strings.TrimSuffix(line, "\n")})
 	}
 	return out
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // An object whose apply or deletion failed is tried again after firstRetry,
-// then twice as long each time, up to lastRetry. A new commit that changes the
+// then twice as long each time, up to lastRetry, and not before the API server has
+// asked for. A new commit that changes the
 // object is tried at once.
 const (
 	firstRetry = 5 * time.Second
@@ -68,7 +69,8 @@ func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now tim
 		if last.content == content && last.wait > 0 {
 			wait = min(2*last.wait, lastRetry)
 		}
-		b[o.ID] = attempt{Retry: Retry{Reason: inventory.Failing, At: now.Add(wait), Message: o.Err.Error()}, content: content, wait: wait}
+		at := now.Add(max(wait, o.RetryAfter))
+		b[o.ID] = attempt{Retry: Retry{Reason: inventory.Failing, At: at, Message: o.Err.Error()}, content: content, wait: wait}
 	}
 }
 

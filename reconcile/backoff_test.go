@@ -52,6 +52,19 @@ func TestSuccessEndsTheWait(t *testing.T) {
 	}
 }
 
+func TestWaitThatTheAPIServerAsksForIsKept(t *testing.T) {
+	b := backoff{}
+	c := created(configMap("bad"))
+	for _, tt := range []struct{ asked, want time.Duration }{{90 * time.Second, 90 * time.Second}, {time.Second, 2 * firstRetry}} {
+		outcomes := failed(c.ID)
+		outcomes[0].RetryAfter = tt.asked
+		b.note(applying(c), outcomes, shut)
+		if at := b.due([]inventory.Change{c}, shut)[c.ID].At; at.Sub(shut) != tt.want {
+			t.Errorf("asked for %s: tried again after %s, want %s", tt.asked, at.Sub(shut), tt.want)
+		}
+	}
+}
+
 func applying(c inventory.Change) inventory.Plan {
 	return inventory.Plan{Steps: [][]inventory.Decision{{{ID: c.ID, Action: inventory.Apply, Object: c.Object}}}}
 }

@@ -36,8 +36,10 @@ func (c Commit) Is(hash string) bool {
 // Fleet is one commit, rendered and understood: what should be on the cluster
 // and by which rules it gets there.
 type Fleet struct {
-	Commit   Commit
-	Objects  []*unstructured.Unstructured
+	Commit  Commit
+	Objects []*unstructured.Unstructured
+	// Sources are where the objects are in Git.
+	Sources  map[inventory.ID]inventory.Source
 	Policies policy.Set
 	// Warnings are findings that do not keep the commit from being used.
 	Warnings []policy.Problem
@@ -105,7 +107,7 @@ func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commi
 	if err != nil {
 		return nil, err
 	}
-	fleet := &Fleet{Commit: commit, Policies: seen.Set}
+	fleet := &Fleet{Commit: commit, Policies: seen.Set, Sources: map[inventory.ID]inventory.Source{}}
 	invalid := &InvalidError{}
 	for _, p := range seen.Problems {
 		if p.Level == policy.Error {
@@ -119,6 +121,7 @@ func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commi
 	}
 	for _, o := range seen.Objects {
 		fleet.Objects = append(fleet.Objects, o.Unstructured)
+		fleet.Sources[inventory.IDOf(o.Unstructured)] = inventory.Source{File: o.File, Line: o.Line}
 	}
 	return fleet, nil
 }
@@ -131,7 +134,7 @@ const maxCalendar = 1 << 20
 func Documents(tree fs.FS, objects []render.Object) []policy.Document {
 	docs := make([]policy.Document, 0, len(objects))
 	for _, o := range objects {
-		d := policy.Document{Object: o.Object, OriginalName: o.OriginalName, File: o.File}
+		d := policy.Document{Object: o.Object, OriginalName: o.OriginalName, File: o.File, Line: o.Line}
 		if name := policy.CalendarOf(o.Object); name != "" {
 			data, err := render.Attachment(tree, o, name, maxCalendar)
 			if err != nil {
@@ -150,8 +153,12 @@ var daemonSetKind = schema.GroupKind{Group: "apps", Kind: "DaemonSet"}
 func defectsOf(o render.Object) []policy.Problem {
 	var out []policy.Problem
 	for _, d := range inventory.Defects(o.Unstructured) {
+		code := policy.InvalidObject
+		if d.Encrypted {
+			code = policy.Encrypted
+		}
 		out = append(out, policy.Problem{
-			Level: policy.Error, Code: policy.InvalidObject, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured)), Field: d.Field, Message: d.Message,
+			Level: policy.Error, Code: code, File: o.File, Line: o.Line, Object: inventory.Format(inventory.IDOf(o.Unstructured)), Field: d.Field, Message: d.Message,
 		})
 	}
 	return out
@@ -164,7 +171,7 @@ func daemonSetsOf(objects []render.Object) (out []policy.DaemonSet, faults []pol
 		if o.GroupVersionKind().GroupKind() != daemonSetKind {
 			continue
 		}
-		fault := policy.Problem{Level: policy.Error, Code: policy.InvalidDaemonSet, File: o.File, Object: inventory.Format(inventory.IDOf(o.Unstructured))}
+		fault := policy.Problem{Level: policy.Error, Code: policy.InvalidDaemonSet, File: o.File, Line: o.Line, Object: inventory.Format(inventory.IDOf(o.Unstructured))}
 		if o.GetNamespace() == "" {
 			fault.Field, fault.Message = "metadata.namespace", "is missing: set it, or namespace: in the kustomization"
 			faults = append(faults, fault)
@@ -182,6 +189,7 @@ func daemonSetsOf(objects []render.Object) (out []policy.DaemonSet, faults []pol
 			Labels:         o.GetLabels(),
 			UpdateStrategy: strategy,
 			File:           o.File,
+			Line:           o.Line,
 		})
 	}
 	return out, faults

@@ -79,7 +79,7 @@ spec: {timeZone: Europe/Atlantis, schedule: "0 22 * * *", duration: 1h}
 func TestDaemonSetWithoutNamespaceIsRefused(t *testing.T) {
 	text := strings.Replace(daemonSet, ", namespace: agents", "", 1)
 	_, err := Read(t.Context(), fstest.MapFS{"all.yaml": {Data: []byte(text)}}, ".", Commit{}, shut)
-	if err == nil || !strings.HasPrefix(err.Error(), "all.yaml: DaemonSet/") || !strings.Contains(err.Error(), ": metadata.namespace: is missing: set it") {
+	if err == nil || !strings.HasPrefix(err.Error(), "all.yaml: line 2: DaemonSet/") || !strings.Contains(err.Error(), ": metadata.namespace: is missing: set it") {
 		t.Errorf("got %v, want it to name the file and ask for a namespace", err)
 	}
 }
@@ -115,10 +115,10 @@ spec: {timeZone: UTC, calendar: holidays.ics}
 		{"", "Christmas Day", ""},
 		{"../../prod/uk.ics", "Boxing Day", ""},
 		{"/prod/uk.ics", "Boxing Day", ""},
-		{"uk.ics", "", "base/policies/all.yaml: Freeze/holidays: spec.calendar: base/policies/uk.ics: does not exist"},
-		{"../../../uk.ics", "", "base/policies/all.yaml: Freeze/holidays: spec.calendar: ../../../uk.ics: leaves the repository"},
-		{"/prod/large.ics", "", "base/policies/all.yaml: Freeze/holidays: spec.calendar: prod/large.ics: is larger than 1024 KiB"},
-		{"/prod/kustomization.yaml", "", "base/policies/all.yaml: Freeze/holidays: spec.calendar: /prod/kustomization.yaml: is not an iCalendar file: "},
+		{"uk.ics", "", "base/policies/all.yaml: line 16: Freeze/holidays: spec.calendar: base/policies/uk.ics: does not exist"},
+		{"../../../uk.ics", "", "base/policies/all.yaml: line 16: Freeze/holidays: spec.calendar: ../../../uk.ics: leaves the repository"},
+		{"/prod/large.ics", "", "base/policies/all.yaml: line 16: Freeze/holidays: spec.calendar: prod/large.ics: is larger than 1024 KiB"},
+		{"/prod/kustomization.yaml", "", "base/policies/all.yaml: line 16: Freeze/holidays: spec.calendar: /prod/kustomization.yaml: is not an iCalendar file: "},
 	} {
 		fleet, err := Read(t.Context(), tree(tt.patched), "prod", Commit{}, shut)
 		if tt.err != "" {

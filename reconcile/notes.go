@@ -14,6 +14,9 @@ import (
 // ObjectNote is one object that is not as Git says, and why.
 type ObjectNote struct {
 	Object string `json:"object"`
+	// File and Line are where Git has it, as far as it is known.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
 	// Action is what was decided: Hold or Refuse, or Apply or Prune if that was
 	// tried in vain.
 	Action  string    `json:"action"`
@@ -61,7 +64,7 @@ func notes(plan inventory.Plan) []ObjectNote {
 	for _, d := range plan.Decisions() {
 		if d.Action == inventory.Hold || d.Action == inventory.Refuse {
 			out = append(out, ObjectNote{
-				Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason),
+				Object: inventory.Format(d.ID), File: d.Source.File, Line: d.Source.Line, Action: string(d.Action), Reason: string(d.Reason),
 				Until: d.Until.UTC(), Message: brief(d.Message), Orphan: d.Object == nil,
 				Manager: d.Manager, Fields: noted(d.Fields),
 			})
@@ -73,17 +76,17 @@ func notes(plan inventory.Plan) []ObjectNote {
 // troubles lists what was tried in vain. What was held or refused by the plan
 // is noted already.
 func troubles(plan inventory.Plan, outcomes []inventory.Outcome) []ObjectNote {
-	tried := map[inventory.ID]inventory.Action{}
+	tried := map[inventory.ID]inventory.Decision{}
 	for _, d := range plan.Decisions() {
 		if d.Action.Acts() {
-			tried[d.ID] = d.Action
+			tried[d.ID] = d
 		}
 	}
 	var out []ObjectNote
 	for _, o := range outcomes {
-		if action, ok := tried[o.ID]; ok && o.Err != nil {
+		if d, ok := tried[o.ID]; ok && o.Err != nil {
 			out = append(out, ObjectNote{
-				Object: inventory.Format(o.ID), Action: string(action), Reason: string(o.Result), Message: brief(o.Err.Error()),
+				Object: inventory.Format(o.ID), File: d.Source.File, Line: d.Source.Line, Action: string(d.Action), Reason: string(o.Result), Message: brief(o.Err.Error()),
 			})
 		}
 	}

@@ -144,6 +144,9 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, r.revertedFleet(ctx, obs)); err != nil {
 		return err
 	}
+	for i := range obs.Changes {
+		obs.Changes[i].Source = obs.Fleet.Sources[obs.Changes[i].ID]
+	}
 	obs.Changes = stillDeleted(obs.Changes, obs.State.Record, obs.Fleet.Commit)
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err

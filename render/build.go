@@ -74,10 +74,11 @@ func (g *graph) runKustomize(root string) (resmap.ResMap, error) {
 // output turns kustomize's objects into ours.
 func (g *graph) output(resources resmap.ResMap) (Output, error) {
 	var out Output
-	files := g.definitions()
+	places := g.definitions()
 	for _, r := range resources.Resources() {
 		id := r.OrgId()
-		o := Object{OriginalName: id.Name, File: files[sourceOf(id.ApiVersion(), id.Kind, id.Namespace, id.Name)]}
+		at := places[sourceOf(id.ApiVersion(), id.Kind, id.Namespace, id.Name)]
+		o := Object{OriginalName: id.Name, File: at.file, Line: at.line}
 		if err := o.fill(r); err != nil {
 			return Output{}, o.unfit(r, err)
 		}
@@ -124,7 +125,10 @@ func (o *Object) unfit(r *kresource.Resource, err error) error {
 	if o.File == "" {
 		return fmt.Errorf("%s: %w", id, err)
 	}
-	return fmt.Errorf("%s: %s: %w", o.File, id, err)
+	if o.Line == 0 {
+		return fmt.Errorf("%s: %s: %w", o.File, id, err)
+	}
+	return fmt.Errorf("%s: line %d: %s: %w", o.File, o.Line, id, err)
 }
 
 func dropPreviousIDs(object map[string]any) {

@@ -86,7 +86,7 @@ func TestWhatCannotBeDecryptedIsNamed(t *testing.T) {
 	})
 	b := render.Builder{Decryptor: backwards{}}
 	_, err := b.Build(t.Context(), tree, ".")
-	const want = "kustomization.yaml: configMapGenerator[0].envs[0]: agent.env: is encrypted for somebody else"
+	const want = "kustomization.yaml: line 1: configMapGenerator[0].envs[0]: agent.env: is encrypted for somebody else"
 	if err == nil || err.Error() != want {
 		t.Errorf("err = %v, want %s", err, want)
 	}

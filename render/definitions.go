@@ -15,16 +15,22 @@ type source struct{ apiVersion, kind, namespace, name string }
 // definition is one place that defines an object.
 type definition struct {
 	source
+	place
+}
+
+// place is where in the tree something is. The line is 0 when it is not known.
+type place struct {
 	file string
+	line int
 }
 
 // generates notes a generator that makes an object of its own, rather than
 // adding to one.
-func (g *graph) generates(kind, file string, args types.GeneratorArgs) {
+func (g *graph) generates(kind string, at place, args types.GeneratorArgs) {
 	if b := types.NewGenerationBehavior(args.Behavior); b == types.BehaviorMerge || b == types.BehaviorReplace {
 		return
 	}
-	g.generated = append(g.generated, definition{sourceOf("v1", kind, args.Namespace, args.Name), file})
+	g.generated = append(g.generated, definition{sourceOf("v1", kind, args.Namespace, args.Name), at})
 }
 
 // sourceOf levels the names that kustomize has for no namespace.
@@ -35,25 +41,25 @@ func sourceOf(apiVersion, kind, namespace, name string) source {
 	return source{apiVersion, kind, namespace, name}
 }
 
-// definitions finds the file of each object. Kustomize can note them itself, in
-// annotations, but that makes a build of 500 objects four times as slow. An
-// object that several files define is in none: which of them became which
-// object is kustomize's to know.
-func (g *graph) definitions() map[source]string {
+// definitions finds where each object is defined. Kustomize can note the files
+// itself, in annotations, but that makes a build of 500 objects four times as slow.
+// An object that several files define is in none: which of them became which object
+// is kustomize's to know.
+func (g *graph) definitions() map[source]place {
 	all := slices.Clone(g.generated)
 	for _, file := range g.files {
 		docs, _ := g.documents(file) // kustomize has read it
 		for _, d := range docs {
-			all = append(all, definition{sourceOf(d.apiVersion, d.kind, d.namespace, d.name), file})
+			all = append(all, definition{sourceOf(d.apiVersion, d.kind, d.namespace, d.name), place{file, d.line}})
 		}
 	}
-	files := make(map[source]string, len(all))
+	places := make(map[source]place, len(all))
 	for _, d := range all {
-		if file, ok := files[d.source]; ok && file != d.file {
-			files[d.source] = ""
+		if at, ok := places[d.source]; ok && at.file != d.file {
+			places[d.source] = place{}
 			continue
 		}
-		files[d.source] = d.file
+		places[d.source] = d.place
 	}
-	return files
+	return places
 }

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 const (
@@ -26,18 +27,19 @@ const (
 // starts. What may not be built is refused here.
 type graph struct {
 	fsys      *filesystem
-	weights   map[string]int  // by directory: what building it reads
-	roles     map[string]role // by directory: resource or component
-	files     []string        // files named under resources, in the order found
-	generated []definition    // what the generators make
-	schema    bool            // a kustomization sets the OpenAPI schema
-	plain     bool            // the root has no kustomization file of its own
-	secrets   []string        // what no error may show
+	weights   map[string]int        // by directory: what building it reads
+	roles     map[string]role       // by directory: resource or component
+	files     []string              // files named under resources, in the order found
+	generated []definition          // what the generators make
+	schema    bool                  // a kustomization sets the OpenAPI schema
+	plain     bool                  // the root has no kustomization file of its own
+	secrets   []string              // what no error may show
+	nodes     map[string]*yaml.Node // kustomization files of which lines were asked for
 }
 
 // explore reads the graph below root.
 func explore(fsys *filesystem, root string) (*graph, error) {
-	g := &graph{fsys: fsys, weights: map[string]int{}, roles: map[string]role{}}
+	g := &graph{fsys: fsys, weights: map[string]int{}, roles: map[string]role{}, nodes: map[string]*yaml.Node{}}
 	info, err := fsys.stat(root)
 	switch {
 	case err != nil:
@@ -106,7 +108,7 @@ func (g *graph) visit(dir string, above []string) (weight int, err error) {
 	for _, ref := range refs {
 		more, err := g.follow(ref, dir, above)
 		if err != nil {
-			return 0, inFile(file, ref.field, err)
+			return 0, g.inField(file, ref.field, err)
 		}
 		if weight += more; weight > maxWeight {
 			return 0, inFile(file, "", fmt.Errorf("takes more than %d MiB to build: bases are included too often", maxWeight>>10))
@@ -143,7 +145,7 @@ func (g *graph) parse(file string) (*types.Kustomization, error) {
 		return nil, inFile(file, "", unreadable(err))
 	}
 	if field, why := refusal(&k); field != "" {
-		return nil, inFile(file, field, errors.New(why))
+		return nil, g.inField(file, field, errors.New(why))
 	}
 	fixed := k
 	fixed.FixKustomization()

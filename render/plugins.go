@@ -36,11 +36,11 @@ func (g *graph) plugins(file string, k *types.Kustomization, refs *referenceList
 			field := fmt.Sprintf("%s[%d]", list.field, i)
 			configs, err := g.pluginConfigs(path.Dir(file), entry)
 			if err != nil {
-				return inFile(file, field, err)
+				return g.inField(file, field, err)
 			}
 			for _, c := range configs {
 				if err := g.plugin(file, field, c, refs); err != nil {
-					return inFile(file, field, err)
+					return g.inField(file, field, err)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func (g *graph) plugin(file, field string, config *kresource.Resource, refs *ref
 	}
 	if made, ok := strings.CutSuffix(kind, "Generator"); ok {
 		behavior, _ := fields["behavior"].(string)
-		g.generates(made, file, types.GeneratorArgs{Namespace: config.GetNamespace(), Name: config.GetName(), Behavior: behavior})
+		g.generates(made, place{file, g.lineOf(file, field)}, types.GeneratorArgs{Namespace: config.GetNamespace(), Name: config.GetName(), Behavior: behavior})
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value, at := fields[key], field+"."+key

@@ -54,21 +54,22 @@ func (g *graph) references(file string, k *types.Kustomization) ([]reference, er
 		refs.add(fmt.Sprintf("replacements[%d].path", i), manifest, r.Path)
 	}
 	for i, c := range k.ConfigMapGenerator {
-		g.generates("ConfigMap", file, c.GeneratorArgs)
-		refs.pairs(fmt.Sprintf("configMapGenerator[%d]", i), payload, c.KvPairSources)
+		field := fmt.Sprintf("configMapGenerator[%d]", i)
+		g.generates("ConfigMap", place{file, g.lineOf(file, field)}, c.GeneratorArgs)
+		refs.pairs(field, payload, c.KvPairSources)
 	}
 	for i, s := range k.SecretGenerator {
-		g.generates("Secret", file, s.GeneratorArgs)
 		field := fmt.Sprintf("secretGenerator[%d]", i)
+		g.generates("Secret", place{file, g.lineOf(file, field)}, s.GeneratorArgs)
 		refs.pairs(field, secret, s.KvPairSources)
 		if err := g.keepLiterals(s.LiteralSources); err != nil {
-			return nil, inFile(file, field+".literals", err)
+			return nil, g.inField(file, field+".literals", err)
 		}
 	}
 	refs.add("openapi.path", manifest, k.OpenAPI["path"])
 	for _, inline := range refs.inline {
 		if err := checkAliases([]byte(inline.target)); err != nil {
-			return nil, inFile(file, inline.field, unreadable(err))
+			return nil, g.inField(file, inline.field, unreadable(err))
 		}
 	}
 	if err := g.plugins(file, k, &refs); err != nil {

@@ -40,6 +40,8 @@ type Object struct {
 	// File is the file that defines the object, relative to the root of the
 	// tree; the kustomization file for generated objects. Empty when unknown.
 	File string
+	// Line is where in File the object begins, or its generator; 0 when unknown.
+	Line int
 }
 
 // Output is what one path of a tree asks for. Both lists are sorted by group,

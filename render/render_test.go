@@ -70,7 +70,7 @@ func format(t testing.TB, out render.Output) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&b, "# %s %s from %s\n%s---\n", list, o.OriginalName, o.File, data)
+			fmt.Fprintf(&b, "# %s %s from %s, line %d\n%s---\n", list, o.OriginalName, o.File, o.Line, data)
 		}
 	}
 	print("object", out.Objects)

@@ -74,7 +74,7 @@ func TestSymbolicLinks(t *testing.T) {
 	}, {
 		name:  "to a file outside",
 		files: map[string]string{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> ../outside.yaml"},
-		path:  ".", err: "kustomization.yaml: resources[0]: a.yaml: leaves the repository",
+		path:  ".", err: "kustomization.yaml: line 1: resources[0]: a.yaml: leaves the repository",
 	}, {
 		name:  "to a file outside, in a plain directory",
 		files: map[string]string{"a.yaml": "-> ../outside.yaml"},
@@ -86,7 +86,7 @@ func TestSymbolicLinks(t *testing.T) {
 	}, {
 		name:  "absolute",
 		files: map[string]string{"kustomization.yaml": "configMapGenerator: [{name: a, files: [passwd]}]", "passwd": "-> /etc/passwd"},
-		path:  ".", err: "kustomization.yaml: configMapGenerator[0].files[0]: passwd: leaves the repository",
+		path:  ".", err: "kustomization.yaml: line 1: configMapGenerator[0].files[0]: passwd: leaves the repository",
 	}, {
 		name:  "the path outside",
 		files: map[string]string{"out": "-> .."},
@@ -94,7 +94,7 @@ func TestSymbolicLinks(t *testing.T) {
 	}, {
 		name:  "to nothing",
 		files: map[string]string{"kustomization.yaml": "resources: [a.yaml]", "a.yaml": "-> missing.yaml"},
-		path:  ".", err: "kustomization.yaml: resources[0]: a.yaml: does not exist",
+		path:  ".", err: "kustomization.yaml: line 1: resources[0]: a.yaml: does not exist",
 	}, {
 		name:  "in a circle of bases",
 		files: map[string]string{"a/kustomization.yaml": "resources: [self]", "a/self": "-> ."},

@@ -27,8 +27,9 @@ const (
 	maxPages = 8
 )
 
-// Annotations of the first page, if there are more: how many, and how often they
-// were written, so that of two who write different pages one is told.
+// Annotations of the first page, if there are more: how many, which the ledger says
+// too, should somebody take it off, and how often they were written, so that of two
+// who write different pages one is told.
 const (
 	pagesAnnotation  = "lamplighter.dev/inventory-pages"
 	writesAnnotation = "lamplighter.dev/inventory-writes"
@@ -42,13 +43,15 @@ func pageName(instance inventory.Instance, n int) string {
 	return name
 }
 
-// loadInventory reads all pages into seen. One that is missing is an error: what
-// it held would be forgotten.
-func (s *Store) loadInventory(ctx context.Context, seen map[string]*corev1.ConfigMap) (inventory.Set, error) {
+// loadInventory reads all pages into seen, of which there are as many as the first
+// one says, and noted at least. One that is missing is an error: what it held would
+// be forgotten.
+func (s *Store) loadInventory(ctx context.Context, seen map[string]*corev1.ConfigMap, noted int) (inventory.Set, error) {
 	var (
 		ids     []inventory.ID
 		missing []string
-		count   = 1
+		count   = noted
+		found   = 0
 	)
 	for n := 1; n <= maxPages; n++ {
 		name := pageName(s.instance, n)
@@ -67,22 +70,24 @@ func (s *Store) loadInventory(ctx context.Context, seen map[string]*corev1.Confi
 		if err != nil {
 			return inventory.Set{}, fmt.Errorf("%s: %w", s.describe(name), err)
 		}
-		seen[name], ids = cm, append(ids, members...)
+		seen[name], ids, found = cm, append(ids, members...), found+1
 		if n == 1 {
-			if count, err = pageCount(cm); err != nil {
+			said, err := pageCount(cm)
+			if err != nil {
 				return inventory.Set{}, fmt.Errorf("%s: %w", s.describe(name), err)
 			}
+			count = max(count, said)
 		}
 	}
-	if len(seen) > 0 && len(missing) > 0 {
+	if len(missing) > 0 && (found > 0 || noted > 1) {
 		return inventory.Set{}, fmt.Errorf("%s is missing, a page of the inventory: restore it, or make an empty one with the label %s=%s",
 			s.describe(missing[0]), inventory.InventoryLabel, s.instance.ID())
 	}
 	return inventory.NewSet(ids...), nil
 }
 
-func pageCount(first *corev1.ConfigMap) (int, error) {
-	text, ok := first.Annotations[pagesAnnotation]
+func pageCount(cm *corev1.ConfigMap) (int, error) {
+	text, ok := cm.Annotations[pagesAnnotation]
 	if !ok {
 		return 1, nil
 	}

@@ -163,6 +163,29 @@ func TestMissingPageIsAnError(t *testing.T) {
 	}
 }
 
+// It is one even if somebody has taken off the word of how many there are.
+func TestMissingPageIsAnErrorWhateverTheFirstSays(t *testing.T) {
+	for _, lost := range []string{"lamplighter-inventory", "lamplighter-inventory-2", "lamplighter-inventory-3"} {
+		t.Run(lost, func(t *testing.T) {
+			s, _, instance := fixture(t)
+			save(t, s, many(0, 20000))
+			configMaps := testkit.Sandbox(t).Client.CoreV1().ConfigMaps(instance.Namespace)
+			first := pagesOf(t, instance)[0]
+			first.Annotations = nil
+			if _, err := configMaps.Update(t.Context(), &first, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if err := configMaps.Delete(t.Context(), lost, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Load(t.Context())
+			if want := fmt.Sprintf("ConfigMap/%s/%s is missing", instance.Namespace, lost); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("load: got %v, want %s", err, want)
+			}
+		})
+	}
+}
+
 // Of two who write different pages the second is told.
 func TestWritersOfDifferentPages(t *testing.T) {
 	s, _, instance := fixture(t)

@@ -75,10 +75,7 @@ func (s *Store) Load(ctx context.Context) (State, error) {
 func (s *Store) load(ctx context.Context) (State, error) {
 	var state State
 	seen := map[string]*corev1.ConfigMap{}
-	var err error
-	if state.Inventory, err = s.loadInventory(ctx, seen); err != nil {
-		return State{}, err
-	}
+	pages := 1
 	name := ledgerName(s.instance)
 	cm, err := s.configMaps.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -89,7 +86,13 @@ func (s *Store) load(ctx context.Context) (State, error) {
 		if err := decodeLedger(cm, &state); err != nil {
 			return State{}, fmt.Errorf("%s: %w", s.describe(name), err)
 		}
+		if pages, err = pageCount(cm); err != nil {
+			return State{}, fmt.Errorf("%s: %w", s.describe(name), err)
+		}
 		seen[name] = cm
+	}
+	if state.Inventory, err = s.loadInventory(ctx, seen, pages); err != nil {
+		return State{}, err
 	}
 	s.seen = seen
 	return state, nil
@@ -112,6 +115,9 @@ func (s *Store) Save(ctx context.Context, state State) error {
 	want, err := encodeLedger(state)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.describe(name), err)
+	}
+	if first := s.seen[pageName(s.instance, 1)]; first != nil && first.Annotations[pagesAnnotation] != "" {
+		want.annotations = map[string]string{pagesAnnotation: first.Annotations[pagesAnnotation]}
 	}
 	return s.write(ctx, name, want)
 }
@@ -164,7 +170,9 @@ type content struct {
 	binary      map[string][]byte
 }
 
-func (c content) empty() bool { return len(c.data) == 0 && len(c.binary) == 0 }
+func (c content) empty() bool {
+	return len(c.data) == 0 && len(c.binary) == 0 && len(c.annotations) == 0
+}
 
 func (c content) equals(cm *corev1.ConfigMap) bool {
 	return containsAll(cm.Labels, c.labels) && containsAll(cm.Annotations, c.annotations) &&

@@ -70,7 +70,7 @@ func TestEncryptedCommitIsInForceOnceItsKeyIsThere(t *testing.T) {
 
 	polls(t, p, "", "--decryption-keys")
 	keys("other.agekey")
-	polls(t, p, "", "commit first: kustomization.yaml: resources[0]: secret.yaml: is encrypted for age age1")
+	polls(t, p, "", "commit first: kustomization.yaml: line 1: resources[0]: secret.yaml: is encrypted for age age1")
 	keys("other.agekey", "age.agekey")
 	polls(t, p, "first", "")
 	if got := p.last.fleet.Objects[0].Object["stringData"].(map[string]any)["password"]; got != "s3cr3t-lamp" {

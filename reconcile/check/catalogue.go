@@ -18,6 +18,7 @@ const (
 	WindowExample    ID = "window-example"
 	UpdateStrategy   ID = "update-strategy"
 	InvalidObject    ID = "invalid-object"
+	Encrypted        ID = "encrypted"
 	SelectorMismatch ID = "selector-mismatch"
 
 	ReadyTimeout     ID = "ready-timeout"
@@ -68,6 +69,7 @@ var catalogue = index(
 	Check{WindowExample, Error, "Correct the example, or the times of the window if they are not what was meant; `lamplighter windows --at` explains an instant.", true},
 	Check{UpdateStrategy, Error, "Set spec.updateStrategy.type: OnDelete, or take the DaemonSet out of the policy.", true},
 	Check{InvalidObject, Error, "Correct the field's name, place or type: the API server refuses the object as it is.", true},
+	Check{Encrypted, Error, "Give the keys with --decryption-keys: the agent and `lamplighter apply` take nothing that is encrypted.", true},
 	Check{SelectorMismatch, Error, "Give the template every label of spec.selector: the API server refuses the object as it is.", true},
 
 	Check{ReadyTimeout, Error, "Raise readyTimeout of the policy, or lower the probe's delay or minReadySeconds.", false},

@@ -34,6 +34,8 @@ type Finding struct {
 	Level Level `json:"level"`
 	// File is relative to the root of the tree; empty when not known.
 	File string `json:"file,omitempty"`
+	// Line is where in File the object begins, or what is wrong is; 0 when not known.
+	Line int `json:"line,omitempty"`
 	// Object is "Kind/name" or "Kind/namespace/name"; empty for a whole file.
 	Object string `json:"object,omitempty"`
 	// Field is a path such as "spec.updateStrategy.type"; empty for the object.

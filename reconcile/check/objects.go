@@ -63,8 +63,8 @@ func (r *report) decode(objects []render.Object) []object {
 	var out []object
 	for _, o := range objects {
 		typed, err := scheme.New(o.GroupVersionKind())
-		if runtime.IsNotRegisteredError(err) {
-			continue
+		if _, encrypted := o.Object["sops"].(map[string]any); encrypted || runtime.IsNotRegisteredError(err) {
+			continue // what SOPS has encrypted is said once
 		}
 		if s := subjectOf(o); r.read(o, s, typed) {
 			out = append(out, object{s, typed})

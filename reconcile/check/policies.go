@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,7 +18,7 @@ import (
 // policies gives each problem of the policies the check it belongs to.
 func (r *report) policies(problems []policy.Problem) {
 	for _, p := range problems {
-		r.find(checkOf(p.Code), subject{file: p.File, object: p.Object}, p.Field, "%s", p.Message)
+		r.find(checkOf(p.Code), subject{file: p.File, line: p.Line, object: p.Object}, p.Field, "%s", p.Message)
 	}
 }
 
@@ -29,6 +30,8 @@ func checkOf(code policy.Code) ID {
 		return UpdateStrategy
 	case policy.InvalidDaemonSet, policy.InvalidObject:
 		return InvalidObject
+	case policy.Encrypted:
+		return Encrypted
 	case policy.Surprising:
 		return PolicyWarning
 	case policy.Ungoverned:
@@ -57,7 +60,8 @@ func Unreadable(err error) Report {
 		about, message, cut := strings.Cut(line, ": ")
 		switch {
 		case cut && isFile(about):
-			r.find(Render, subject{file: about}, "", "%s", message)
+			line, message := lineIn(message)
+			r.find(Render, subject{file: about, line: line}, "", "%s", message)
 		case cut && strings.Contains(about, "/") && !strings.Contains(about, " "):
 			r.find(Render, subject{object: about}, "", "%s", message)
 		default:
@@ -65,6 +69,17 @@ func Unreadable(err error) Report {
 		}
 	}
 	return r.without(nil)
+}
+
+// lineIn cuts the line of a file off a message that begins with it.
+func lineIn(message string) (line int, rest string) {
+	text, isLine := strings.CutPrefix(message, "line ")
+	number, rest, cut := strings.Cut(text, ": ")
+	line, err := strconv.Atoi(number)
+	if !isLine || !cut || err != nil {
+		return 0, message
+	}
+	return line, rest
 }
 
 func isFile(name string) bool {

@@ -126,7 +126,7 @@ func done(r inventory.Result) bool {
 }
 
 func failure(id inventory.ID, err error) inventory.Outcome {
-	return inventory.Outcome{ID: id, Result: inventory.ResultFailed, Err: err}
+	return inventory.Outcome{ID: id, Result: inventory.ResultFailed, Err: err, RetryAfter: askedFor(err)}
 }
 
 // applyOne sends one object.
@@ -175,7 +175,7 @@ func (c *Cluster) write(ctx context.Context, t target, d inventory.Decision, bef
 	if before != nil {
 		uid = before.uid
 		if k, ok := c.knowledge(d.ID); !ok || !k.clean || !k.holds(before, d.ID) {
-			if err := c.mergeFormer(ctx, t); err != nil && !apierrors.IsNotFound(err) {
+			if err := c.mergeFormer(ctx, t); err != nil && (!apierrors.IsNotFound(err) || notServed(err)) {
 				return nil, err
 			}
 		}
@@ -221,6 +221,7 @@ func (c *Cluster) refused(ctx context.Context, t target, before *live, err error
 	if conflict, ok := errors.AsType[*inventory.ConflictError](err); ok {
 		return inventory.Outcome{ID: t.id, Result: inventory.ResultConflict, Err: conflict}
 	}
+	asked := askedFor(err)
 	if before != nil && t.object != nil {
 		change, endErr := c.refusedUpdate(ctx, t, before, inventory.Change{ID: t.id}, err)
 		if endErr != nil {
@@ -236,5 +237,7 @@ func (c *Cluster) refused(ctx context.Context, t target, before *live, err error
 	if _, ok := errors.AsType[*inventory.RejectedError](err); ok {
 		return inventory.Outcome{ID: t.id, Result: inventory.ResultRefused, Err: err}
 	}
-	return failure(t.id, err)
+	o := failure(t.id, err)
+	o.RetryAfter = asked
+	return o
 }

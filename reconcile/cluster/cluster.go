@@ -118,7 +118,9 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 		cargoes:    map[inventory.ID]cargo{},
 	}
 	c.throttle = newThrottle(c.opts.InFlight)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return observed{next, c.throttle, c.clock} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return observed{next, c.throttle, c.clock, c.opts.RequestTimeout}
+	})
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

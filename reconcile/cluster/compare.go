@@ -30,7 +30,11 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return failed(ctx, change, err)
 	}
 	change.Live = current
+	former := c.hasFormer(current, t.object)
 	merged, err := c.dryRun(ctx, t, current.GetUID())
+	if err == nil && former {
+		merged, err = c.foretell(ctx, t, current, merged)
+	}
 	if noDryRun(err) { // an admission webhook is in the way: only a real apply can tell
 		change.TemplateChanged = t.id.GroupKind == daemonSetKind
 		return change, nil
@@ -39,10 +43,6 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 		return c.refusedDryRun(ctx, t, change, hash, err)
 	}
 	change.Merged = merged
-	former := c.hasFormer(current, t.object)
-	if former {
-		c.predict(ctx, t, merged)
-	}
 	if t.id.GroupKind == daemonSetKind {
 		change.TemplateChanged = !sameTemplate(current, merged)
 	}

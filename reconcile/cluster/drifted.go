@@ -144,15 +144,24 @@ func step(at any, element fieldpath.PathElement) (any, bool) {
 		return next, ok
 	}
 	entries, _ := at.([]any)
+	if i := indexOf(entries, element); i >= 0 {
+		return entries[i], true
+	}
+	return nil, false
+}
+
+// indexOf is where in a list the entry is that an element of a path means; -1 if
+// there is none.
+func indexOf(entries []any, element fieldpath.PathElement) int {
 	for i, entry := range entries {
 		switch {
 		case element.Index != nil && *element.Index == i,
 			element.Value != nil && value.Equals(*element.Value, value.NewValueInterface(entry)),
 			element.Key != nil && hasKey(entry, *element.Key):
-			return entry, true
+			return i
 		}
 	}
-	return nil, false
+	return -1
 }
 
 func hasKey(entry any, key value.FieldList) bool {

@@ -64,7 +64,7 @@ func (c *Cluster) yields(manager string) bool {
 func (c *Cluster) mergeFormer(ctx context.Context, t target) error {
 	var err error
 	for range tries { // a status written in between makes the patch stale
-		err = c.try(ctx, func(ctx context.Context) error { return c.mergeOnce(ctx, t) })
+		err = c.tryServed(ctx, func(ctx context.Context) error { return c.mergeOnce(ctx, t) })
 		if !apierrors.IsConflict(err) {
 			break
 		}

@@ -33,7 +33,7 @@ func (c *Cluster) Inspect(ctx context.Context, objects []*unstructured.Unstructu
 
 // InspectFully is Inspect without any memory: every object is dry-run, and
 // every change carries Live, if there is one, and Merged, if the API server can
-// tell. It is for people who want to see the difference; Secrets are not masked.
+// tell, else Likely. It is for people who want to see the difference; Secrets are not masked.
 func (c *Cluster) InspectFully(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
 	return c.inspect(ctx, objects, c.inspectFully)
 }
@@ -188,8 +188,11 @@ func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, 
 	}
 	// That new content is a change is certain without comparing, and so it is of
 	// an object that is not ours yet, for our marks on it. Except for DaemonSets:
-	// what becomes of a pod template decides when it may be sent.
-	certain := change.Owner != c.opts.Instance.ID() || ok && !sameContent
+	// what becomes of a pod template decides when it may be sent. What an object is
+	// without the fields of former managers has to be asked, unless it stands for
+	// itself.
+	adopted := change.Owner != c.opts.Instance.ID()
+	certain := adopted && c.opts.Partial || !adopted && ok && !sameContent
 	if certain && !change.Drifted && s.id.GroupKind != daemonSetKind {
 		return c.rehearse(ctx, s, change)
 	}
@@ -202,6 +205,9 @@ func (c *Cluster) inspectFully(ctx context.Context, s subject) (inventory.Change
 		change, err := c.compare(ctx, s.target, c.differing(s), s.hash)
 		if err == nil && change.Kind == inventory.Replace {
 			change.Merged, err = c.successor(ctx, s.target)
+		}
+		if err == nil && change.Merged == nil && change.Live != nil {
+			change.Likely, err = likely(change.Live, s.object)
 		}
 		return change, err
 	}

@@ -3,6 +3,9 @@
 package cluster_test
 
 import (
+	"io"
+	"net/http"
+	"path"
 	"strings"
 	"testing"
 
@@ -52,6 +55,36 @@ func TestFieldsThatKubectlOwnedAndGitDropsGoAway(t *testing.T) {
 				t.Error("kubectl's own record is still there")
 			}
 		})
+	}
+}
+
+// An API server that does not know a path yet, as one that has been told of a kind a
+// moment ago, says nothing of the object: the fields become ours all the same.
+func TestFieldsBecomeOursThoughTheirKindIsServedLate(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.clientApply(t, "a", "kubectl-client-side-apply")
+	plan := w.plan(t, w.configMap(t, "a", "new"))
+	late := 2
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet || path.Base(r.URL.Path) != "a" || late == 0 {
+			return nil, nil
+		}
+		late--
+		return &http.Response{
+			StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"text/plain"}},
+			Body: io.NopCloser(strings.NewReader("404 page not found")), Request: r,
+		}, nil
+	})
+	w.wantOutcomes(t, w.cluster.Apply(t.Context(), plan.Steps, nil), "Configured ConfigMap/a")
+	if late > 0 {
+		t.Fatal("nobody was told that the path is not known")
+	}
+	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cm.Data) != 1 || cm.Data["key"] != "new" {
+		t.Errorf("data: got %v, want only key: new", cm.Data)
 	}
 }
 

@@ -4,78 +4,64 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"lamplighter.dev/inventory"
 )
 
-// predict takes out of a dry run what goes only with the real apply. Once the
-// fields of former managers are ours, those that Git does not have go away, but for
-// what a new object would have too: defaults come back. The pod template is that of
-// a new object. If it cannot be found out, the template is dropped: it counts as
-// changed.
-func (c *Cluster) predict(ctx context.Context, t target, merged *unstructured.Unstructured) {
-	template := t.id.GroupKind == daemonSetKind
-	created, err := c.dryCreate(ctx, t)
-	if err == nil {
-		err = c.dropLeaving(merged, t.object, created.Object)
+// foretell is what an apply makes of a live object of which former managers hold
+// fields. Merged is what a dry run says, and that keeps those fields: they become
+// ours only with the real apply, and what Git does not have goes away then. The API
+// server is asked about the object without it, so that defaults come back, and what
+// it would refuse is known before anything is sent.
+func (c *Cluster) foretell(ctx context.Context, t target, live, merged *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	left := merged.DeepCopy()
+	leaving, err := c.leaving(merged, t.object)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && template {
-		err = copyTemplate(created, merged)
+	for _, path := range leaving {
+		cut(left.Object, path)
 	}
-	if err == nil {
-		return
+	patch, err := json.Marshal(replacing(live.Object, left.Object))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", inventory.Format(t.id), err)
 	}
-	c.opts.Log.Debug("what an adoption changes is not predicted", "object", inventory.Format(t.id), "err", refusal(t.id.GroupKind, err))
-	if template {
-		unstructured.RemoveNestedField(merged.Object, "spec", "template")
-	}
-}
-
-// dryCreate is what a new object of that content would be. It has another name,
-// since its own is taken.
-func (c *Cluster) dryCreate(ctx context.Context, t target) (*unstructured.Unstructured, error) {
-	twin := t.object.DeepCopy()
-	twin.SetName(twin.GetName()[:min(len(twin.GetName()), 200)] + "-dry-run")
-	var created *unstructured.Unstructured
-	err := c.try(ctx, func(ctx context.Context) (err error) {
-		created, err = c.resource(t).Create(ctx, twin, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: inventory.FieldManager})
+	var foretold *unstructured.Unstructured
+	err = c.try(ctx, func(ctx context.Context) (err error) {
+		foretold, err = c.resource(t).Patch(ctx, t.id.Name, types.JSONPatchType, patch,
+			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: inventory.FieldManager})
 		return err
 	})
-	return created, err
+	return foretold, err
 }
 
-func copyTemplate(from, to *unstructured.Unstructured) error {
-	template, _, err := unstructured.NestedFieldCopy(from.Object, "spec", "template")
-	if err != nil {
-		return err
-	}
-	return unstructured.SetNestedField(to.Object, template, "spec", "template")
-}
-
-// dropLeaving removes the fields that nobody holds any more once those of former
-// managers are ours. What a new object has is then as there. What Git ignores stays
-// theirs.
-func (c *Cluster) dropLeaving(obj, git *unstructured.Unstructured, created map[string]any) error {
+// leaving are the paths that go once the fields of former managers are ours, the
+// shortest first: nobody else holds them, nor anything in them. What Git ignores
+// stays theirs.
+func (c *Cluster) leaving(merged, git *unstructured.Unstructured) ([]fieldpath.Path, error) {
 	ignored, err := inventory.Ignored(git)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, kept, err := c.leftToFormer(obj.GetManagedFields(), ignored)
+	_, kept, err := c.leftToFormer(merged.GetManagedFields(), ignored)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	former := fieldpath.NewSet()
-	for _, e := range obj.GetManagedFields() {
+	for _, e := range merged.GetManagedFields() {
 		fields, err := fieldsOf(e)
 		if err != nil {
-			return fmt.Errorf("managed fields of %s: %w", e.Manager, err)
+			return nil, fmt.Errorf("managed fields of %s: %w", e.Manager, err)
 		}
 		if c.isFormer(e) {
 			former = former.Union(fields)
@@ -83,61 +69,28 @@ func (c *Cluster) dropLeaving(obj, git *unstructured.Unstructured, created map[s
 			kept = kept.Union(fields)
 		}
 	}
-	leaves := former.Leaves()
 	var paths []fieldpath.Path
-	for path := range former.Difference(kept).All() {
-		paths = append(paths, path.Copy())
-	}
-	slices.SortStableFunc(paths, func(a, b fieldpath.Path) int { return len(b) - len(a) })
-	for _, path := range paths {
-		whole := leaves.Has(path) && below(kept, path).Empty()
-		anew, comesBack := resolve(created, path)
-		switch {
-		case isKey(path), comesBack && !whole:
-		case comesBack:
-			put(obj.Object, path, anew)
-		default:
-			without(obj.Object, path, whole)
+	for path := range withParents(former).All() {
+		if !isKey(path) && !kept.Has(path) && below(kept, path).Empty() {
+			paths = append(paths, path.Copy())
 		}
 	}
-	return nil
+	slices.SortStableFunc(paths, func(a, b fieldpath.Path) int { return len(a) - len(b) })
+	return paths, nil
 }
 
-// put replaces the field that a path leads to.
-func put(v any, path fieldpath.Path, to any) {
-	last := len(path) - 1
-	parent, _ := resolve(v, path[:last])
-	if fields, ok := parent.(map[string]any); ok && path[last].FieldName != nil {
-		fields[*path[last].FieldName] = to
-	}
-}
-
-// without removes what is at a path: all of it if it is whole, else only if nothing
-// is in it. It returns what is left, and whether that is nothing.
-func without(v any, path fieldpath.Path, whole bool) (left any, nothing bool) {
-	if len(path) == 0 {
-		return v, whole || isEmpty(v)
-	}
-	child, ok := step(v, path[0])
-	if !ok || path[0].Key == nil && path[0].FieldName == nil { // members of sets stay
-		return v, false
-	}
-	child, gone := without(child, path[1:], whole)
-	switch parent := v.(type) {
-	case map[string]any:
-		parent[*path[0].FieldName] = child
-		if gone {
-			delete(parent, *path[0].FieldName)
-		}
-	case []any:
-		i := slices.IndexFunc(parent, func(item any) bool { return hasKey(item, *path[0].Key) })
-		parent[i] = child
-		if gone || len(path) == 1 && len(child.(map[string]any)) == len(*path[0].Key) {
-			gone = true
-			v = slices.Delete(parent, i, i+1)
+// withParents adds the fields that others are in: they go with the last of those.
+func withParents(fields *fieldpath.Set) *fieldpath.Set {
+	out := fieldpath.NewSet()
+	for path := range fields.All() {
+		out.Insert(path.Copy())
+		for i := 1; i < len(path); i++ {
+			if path[i-1].FieldName != nil {
+				out.Insert(path[:i].Copy())
+			}
 		}
 	}
-	return v, gone && isEmpty(v)
+	return out
 }
 
 // isKey says that a path leads to what an item of a list is known by. It goes with
@@ -148,12 +101,64 @@ func isKey(path fieldpath.Path) bool {
 		slices.ContainsFunc(*path[n-2].Key, func(f value.Field) bool { return f.Name == *path[n-1].FieldName })
 }
 
-func isEmpty(v any) bool {
-	switch v := v.(type) {
+// cut is v without what is at a path.
+func cut(v any, path fieldpath.Path) any {
+	switch parent := v.(type) {
 	case map[string]any:
-		return len(v) == 0
+		name := path[0].FieldName
+		if name == nil {
+			return v
+		}
+		if child, found := parent[*name]; found && len(path) > 1 {
+			parent[*name] = cut(child, path[1:])
+		} else {
+			delete(parent, *name)
+		}
 	case []any:
-		return len(v) == 0
+		i := indexOf(parent, path[0])
+		switch {
+		case i < 0:
+		case len(path) == 1:
+			return slices.Delete(parent, i, i+1)
+		default:
+			parent[i] = cut(parent[i], path[1:])
+		}
 	}
-	return false
+	return v
+}
+
+// An edit is one operation of a JSON patch.
+type edit struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// replacing are the edits that put the content of one object in the place of
+// another's, what the API server writes by itself aside.
+func replacing(live, with map[string]any) []edit {
+	edits := replacingFields(nil, live, with, func(field string) bool {
+		return !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field)
+	})
+	was, _ := live["metadata"].(map[string]any)
+	becomes, _ := with["metadata"].(map[string]any)
+	return append(edits, replacingFields(inventory.Pointer{"metadata"}, was, becomes, func(field string) bool {
+		return slices.Contains([]string{"labels", "annotations", "finalizers", "ownerReferences"}, field)
+	})...)
+}
+
+func replacingFields(at inventory.Pointer, live, with map[string]any, counts func(field string) bool) []edit {
+	path := func(field string) string { return append(slices.Clone(at), field).String() }
+	var edits []edit
+	for _, field := range slices.Sorted(maps.Keys(with)) {
+		if counts(field) {
+			edits = append(edits, edit{"add", path(field), with[field]})
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(live)) {
+		if _, stays := with[field]; counts(field) && !stays {
+			edits = append(edits, edit{"remove", path(field), nil})
+		}
+	}
+	return edits
 }

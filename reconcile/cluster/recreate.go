@@ -139,6 +139,25 @@ func (c *Cluster) successor(ctx context.Context, t target) (*unstructured.Unstru
 	return created, nil
 }
 
+// dryCreate is what a new object of that content would be. It has another name,
+// since its own is taken.
+func (c *Cluster) dryCreate(ctx context.Context, t target) (*unstructured.Unstructured, error) {
+	twin := t.object.DeepCopy()
+	twin.SetName(twinOf(twin.GetName()))
+	var created *unstructured.Unstructured
+	err := c.try(ctx, func(ctx context.Context) (err error) {
+		created, err = c.resource(t).Create(ctx, twin, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: inventory.FieldManager})
+		return err
+	})
+	return created, err
+}
+
+// twinOf is another name, no longer than any kind allows.
+func twinOf(name string) string {
+	const longest, tail = 63, "-dry-run"
+	return strings.TrimRight(name[:min(len(name), longest-len(tail))], "-.") + tail
+}
+
 // makeWay deletes the object that a decision is about, with all that belongs to
 // it, so that it can be created anew. Whatever ends the process meanwhile, the
 // inventory has the object, and a later pass finds it missing and creates it. If

@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -121,17 +122,14 @@ func unquote(s string) string {
 
 // foreignConflict picks the conflict to report: nil if all managers yield.
 func foreignConflict(fields map[string][]string, yields func(manager string) bool) *inventory.ConflictError {
-	var managers []string
-	for manager := range fields {
+	var holders []inventory.Holder
+	for _, manager := range slices.Sorted(maps.Keys(fields)) {
 		if !yields(manager) {
-			managers = append(managers, manager)
+			holders = append(holders, inventory.Holder{Manager: manager, Fields: slices.Sorted(slices.Values(fields[manager]))})
 		}
 	}
-	if len(managers) == 0 {
+	if len(holders) == 0 {
 		return nil
 	}
-	slices.Sort(managers)
-	held := fields[managers[0]]
-	slices.Sort(held)
-	return &inventory.ConflictError{Manager: managers[0], Fields: held}
+	return &inventory.ConflictError{Holders: holders}
 }

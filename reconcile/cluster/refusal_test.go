@@ -29,6 +29,10 @@ func conflict(causes ...string) error {
 	return fmt.Errorf("apply: %w", err)
 }
 
+func held(holders ...inventory.Holder) *inventory.ConflictError {
+	return &inventory.ConflictError{Holders: holders}
+}
+
 func TestConflictsNameManagersAndFields(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -46,11 +50,17 @@ func TestConflictsNameManagersAndFields(t *testing.T) {
 			"one who does not yield is told, sorted",
 			conflict(`conflict with "hpa" with subresource "scale" using apps/v1 at 2026-03-02T22:00:00Z | .spec.b`, `conflict with "hpa" using apps/v1 | .spec.a`, `conflict with "kubectl" using v1 | .spec.c`),
 			map[string][]string{"hpa": {".spec.b", ".spec.a"}, "kubectl": {".spec.c"}},
-			&inventory.ConflictError{Manager: "hpa", Fields: []string{".spec.a", ".spec.b"}},
+			held(inventory.Holder{Manager: "hpa", Fields: []string{".spec.a", ".spec.b"}}),
 		},
-		{"a name in quotes", conflict(`conflict with "a \"b\"" using v1 | .data`), map[string][]string{`a "b"`: {".data"}}, &inventory.ConflictError{Manager: `a "b"`, Fields: []string{".data"}}},
-		{"a message of another form", conflict(`something else | .data`), map[string][]string{"unknown": {".data"}}, &inventory.ConflictError{Manager: "unknown", Fields: []string{".data"}}},
-		{"a manager that only looks like kubectl", conflict(`conflict with "kubectlish" using v1 | .data`), map[string][]string{"kubectlish": {".data"}}, &inventory.ConflictError{Manager: "kubectlish", Fields: []string{".data"}}},
+		{
+			"all who do not yield are told",
+			conflict(`conflict with "vpa" using v1 | .spec.b`, `conflict with "kubectl" using v1 | .spec.c`, `conflict with "hpa" using v1 | .spec.a`, `conflict with "vpa" using v1 | .spec.a`),
+			map[string][]string{"vpa": {".spec.b", ".spec.a"}, "kubectl": {".spec.c"}, "hpa": {".spec.a"}},
+			held(inventory.Holder{Manager: "hpa", Fields: []string{".spec.a"}}, inventory.Holder{Manager: "vpa", Fields: []string{".spec.a", ".spec.b"}}),
+		},
+		{"a name in quotes", conflict(`conflict with "a \"b\"" using v1 | .data`), map[string][]string{`a "b"`: {".data"}}, held(inventory.Holder{Manager: `a "b"`, Fields: []string{".data"}})},
+		{"a message of another form", conflict(`something else | .data`), map[string][]string{"unknown": {".data"}}, held(inventory.Holder{Manager: "unknown", Fields: []string{".data"}})},
+		{"a manager that only looks like kubectl", conflict(`conflict with "kubectlish" using v1 | .data`), map[string][]string{"kubectlish": {".data"}}, held(inventory.Holder{Manager: "kubectlish", Fields: []string{".data"}})},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := conflicts(tc.err)

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -19,7 +20,7 @@ const (
 	tries     = 5
 	firstWait = 100 * time.Millisecond
 	longest   = 5 * time.Second
-	// longestAsked is how long a wait that the API server asks for may be.
+	// longestAsked is the longest wait within a pass that the API server may ask for.
 	longestAsked = 30 * time.Second
 )
 
@@ -32,15 +33,37 @@ func (c *Cluster) try(ctx context.Context, request func(context.Context) error) 
 		if err == nil || n == tries || ctx.Err() != nil || !transient(err) {
 			return err
 		}
-		if asked, ok := apierrors.SuggestsClientDelay(err); ok {
-			wait = max(wait, min(longestAsked, time.Duration(asked)*time.Second))
+		asked := askedFor(err)
+		if asked > longestAsked {
+			return err // whoever decides keeps it in mind: a pass goes on meanwhile
 		}
+		wait = max(wait, asked)
 		jitter := rand.N(wait/4 + 1)
 		if pause(ctx, wait+jitter) != nil {
 			return err
 		}
 		wait = min(longest, 2*wait)
 	}
+}
+
+// busyError is an answer that asks for more time than the request has. Nobody would
+// wait for as long: the request would be sent again too early.
+type busyError struct{ after time.Duration }
+
+func (e busyError) Error() string {
+	return fmt.Sprintf("the API server has too much to do and asks to be left alone for %s", e.after)
+}
+
+// askedFor is how long the API server wants to be left alone; zero if it does not
+// say.
+func askedFor(err error) time.Duration {
+	if busy, ok := errors.AsType[busyError](err); ok {
+		return busy.after
+	}
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		return time.Duration(seconds) * time.Second
+	}
+	return 0
 }
 
 // once sends a request with a bound on its time.
@@ -74,6 +97,9 @@ func transient(err error) bool {
 			return true
 		}
 		return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+	}
+	if _, busy := errors.AsType[busyError](err); busy {
+		return true
 	}
 	_, broken := errors.AsType[net.Error](err)
 	return broken || errors.Is(err, context.DeadlineExceeded) ||

@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -140,14 +142,30 @@ func (w width) after(a answer) width {
 }
 
 // observed is a connection whose answers the throttle sees: those to what is sent
-// or dry-run, which all take about the same time.
+// or dry-run, which all take about the same time. An answer that asks a request to
+// wait for longer than it may take is an error: what sends it would wait in vain.
 type observed struct {
 	next     http.RoundTripper
 	throttle *throttle
 	now      func() time.Time
+	timeout  time.Duration // of a request
 }
 
 func (o observed) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := o.watch(r)
+	if err != nil {
+		return nil, err
+	}
+	seconds, noNumber := strconv.Atoi(response.Header.Get("Retry-After"))
+	asked := time.Duration(seconds) * time.Second
+	_, bounded := r.Context().Deadline() // else it is a watch, which waits
+	if noNumber != nil || asked <= o.timeout || !bounded || strings.HasSuffix(r.URL.Path, "/eviction") {
+		return response, nil
+	}
+	return nil, errors.Join(busyError{asked}, response.Body.Close())
+}
+
+func (o observed) watch(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPatch || strings.HasSuffix(r.URL.Path, "/status") {
 		return o.next.RoundTrip(r)
 	}

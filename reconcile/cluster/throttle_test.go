@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"pgregory.net/rapid"
+
+	"lamplighter.dev/inventory"
 )
 
 const fast, sluggish = 10 * time.Millisecond, 100 * time.Millisecond
@@ -133,7 +135,7 @@ func TestOverloadNarrowsTheThrottle(t *testing.T) {
 		throttle := newThrottle(64)
 		server := observed{roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody}, nil
-		}), throttle, time.Now}
+		}), throttle, time.Now, time.Minute}
 		for _, tt := range []struct {
 			method, path string
 			want         int
@@ -178,6 +180,45 @@ func TestWaitThatIsAskedForIsKept(t *testing.T) {
 			t.Errorf("got %v at %v, want a second try after 12 s", err, at)
 		}
 	})
+}
+
+// A wait that is longer than a request may take is not cut short: the request is not
+// sent again, and the outcome says how long to leave the API server alone.
+func TestLongWaitThatIsAskedForIsLeftToTheNextPass(t *testing.T) {
+	for name, answers := range map[string]func(*http.Request) (*http.Response, error){
+		"header": func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"90"}}, Body: http.NoBody}, nil
+		},
+		"body": func(*http.Request) (*http.Response, error) {
+			return nil, tooMany(90)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &Cluster{opts: Options{}.withDefaults()}
+				server := observed{roundTrip(answers), newThrottle(1), time.Now, c.opts.RequestTimeout}
+				sent, start := 0, time.Now()
+				err := c.try(t.Context(), func(ctx context.Context) error {
+					sent++
+					r, err := http.NewRequestWithContext(ctx, http.MethodPatch, "https://server/api/v1/namespaces/ns/configmaps/a", nil)
+					if err != nil {
+						return err
+					}
+					response, err := server.RoundTrip(r)
+					if err == nil {
+						return response.Body.Close()
+					}
+					return err
+				})
+				if err == nil || sent != 1 || time.Since(start) > 0 {
+					t.Errorf("sent %d times within %s, %v; want once, and an error", sent, time.Since(start), err)
+				}
+				if o := failure(inventory.ID{}, err); o.RetryAfter != 90*time.Second {
+					t.Errorf("try again after %s, want 90 s", o.RetryAfter)
+				}
+			})
+		})
+	}
 }
 
 func tooMany(seconds int) error { return apierrors.NewTooManyRequests("later", seconds) }

@@ -17,7 +17,7 @@ func TestPageExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := Document{File: "windows.yaml"}
+	d := Document{File: "windows.yaml", Line: 1}
 	if err := yaml.Unmarshal([]byte(`
 apiVersion: lamplighter.dev/v1alpha1
 kind: MaintenanceWindow

@@ -34,6 +34,9 @@ type Document struct {
 	OriginalName string `json:"originalName,omitempty"`
 	// File is relative to the root of the tree; empty when not known.
 	File string `json:"file,omitempty"`
+	// Line is where in File the object begins; 0 when not known. It is not kept: to
+	// move an object within its file changes nothing.
+	Line int `json:"-"`
 	// Calendar is the text of the file that spec.calendar of a Freeze names. In
 	// a Set, only what matters of it is left.
 	Calendar string `json:"calendar,omitempty"`
@@ -61,6 +64,7 @@ type DaemonSet struct {
 	// UpdateStrategy is spec.updateStrategy.type; empty when not set.
 	UpdateStrategy string
 	File           string
+	Line           int // where in File it begins; 0 when not known
 }
 
 // header is what every policy kind has.
@@ -76,7 +80,7 @@ func readHeader(r *report, d Document) (header, bool) {
 	kind, _ := d.Object["kind"].(string)
 	metadata, _ := d.Object["metadata"].(map[string]any)
 	name, _ := metadata["name"].(string)
-	h := header{kind: kind, name: name, subject: subject{report: r, file: d.File, object: kindName(kind, name)}}
+	h := header{kind: kind, name: name, subject: subject{report: r, file: d.File, line: d.Line, object: kindName(kind, name)}}
 	top := newFields(h.subject, "", d.Object)
 	if !checkType(top) {
 		return h, false

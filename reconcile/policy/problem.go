@@ -37,6 +37,9 @@ const (
 	// InvalidObject: no API server would take an object. Parse sees policy kinds
 	// only, and never says it.
 	InvalidObject Code = "InvalidObject"
+	// Encrypted: an object holds what SOPS has encrypted. Parse sees policy kinds only,
+	// and never says it.
+	Encrypted Code = "Encrypted"
 	// Surprising: a policy kind says what somebody may not expect.
 	Surprising Code = "Surprising"
 	// Ungoverned: a DaemonSet is in no policy.
@@ -58,6 +61,8 @@ type Problem struct {
 	Code  Code
 	// File is relative to the root of the tree; empty when not known.
 	File string
+	// Line is where in File the object begins; 0 when not known.
+	Line int
 	// Object is "Kind/name", or "Kind/namespace/name".
 	Object string
 	// Field is a path such as "spec.windows[0]"; empty for the whole object.
@@ -65,16 +70,23 @@ type Problem struct {
 	Message string
 }
 
-// String is one line: "file: Kind/name: field: message". Names may hold anything,
+// String is one line: "file: line 7: Kind/name: field: message". Names may hold anything,
 // so what would break the line is replaced.
 func (p Problem) String() string {
 	var parts []string
-	for _, s := range []string{p.File, p.Object, p.Field, p.Message} {
+	for _, s := range []string{p.where(), p.Object, p.Field, p.Message} {
 		if s != "" {
 			parts = append(parts, s)
 		}
 	}
 	return strings.Map(printable, strings.Join(parts, ": "))
+}
+
+func (p Problem) where() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s: line %d", p.File, p.Line)
 }
 
 func printable(r rune) rune {
@@ -87,6 +99,7 @@ func printable(r rune) rune {
 func compareProblems(a, b Problem) int {
 	return cmp.Or(
 		cmp.Compare(a.File, b.File),
+		cmp.Compare(a.Line, b.Line),
 		cmp.Compare(a.Object, b.Object),
 		cmp.Compare(a.Field, b.Field),
 		cmp.Compare(a.Level, b.Level),
@@ -110,6 +123,7 @@ func (r *report) sorted() []Problem {
 type subject struct {
 	report *report
 	file   string
+	line   int
 	object string
 }
 
@@ -123,7 +137,7 @@ func (s subject) warnf(field, format string, args ...any) {
 
 func (s subject) add(code Code, field, format string, args ...any) {
 	s.report.problems = append(s.report.problems, Problem{
-		Level: code.level(), Code: code, File: s.file, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
+		Level: code.level(), Code: code, File: s.file, Line: s.line, Object: s.object, Field: field, Message: fmt.Sprintf(format, args...),
 	})
 }
 

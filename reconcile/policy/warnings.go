@@ -27,7 +27,7 @@ func (c *collection) checkStrategies() {
 	// With an error in a policy nobody knows yet what it governs.
 	complete := !hasErrors(c.report.problems)
 	for _, ds := range c.daemonSets {
-		s := subject{report: &c.report, file: ds.File, object: "DaemonSet/" + ds.Name.Namespace + "/" + ds.Name.Name}
+		s := subject{report: &c.report, file: ds.File, line: ds.Line, object: "DaemonSet/" + ds.Name.Namespace + "/" + ds.Name.Name}
 		policy, governed := owner[ds.Name]
 		switch {
 		case governed && ds.UpdateStrategy != onDelete:

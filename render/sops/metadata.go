@@ -71,9 +71,6 @@ func readMetadata(m map[string]any) (metadata, error) {
 	return out, err
 }
 
-// maxKeysTried bounds what one file may cost: to try a key takes milliseconds.
-const maxKeysTried = 256
-
 func readGroups(m map[string]any) ([]group, error) {
 	entries := listOf(m, "key_groups")
 	if len(readGroup(m)) > 0 {
@@ -88,11 +85,8 @@ func readGroups(m map[string]any) ([]group, error) {
 		}
 		groups, keys = append(groups, g), keys+len(g)
 	}
-	switch {
-	case keys == 0:
+	if keys == 0 {
 		return nil, errors.New("sops: names no keys")
-	case keys > maxKeysTried:
-		return nil, fmt.Errorf("sops: names %d keys, and %d are the most that are tried", keys, maxKeysTried)
 	}
 	return groups, nil
 }

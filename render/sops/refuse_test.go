@@ -4,6 +4,7 @@ package sops_test
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -84,7 +85,12 @@ func TestFilesThatWereChangedAreRefused(t *testing.T) {
 		"more groups than there are": {"groups", set(`shamir_threshold: 2`, "shamir_threshold: 9"), "sops.shamir_threshold: is 9, and there are 3 groups of keys"},
 		"a threshold below one":      {"groups", set(`shamir_threshold: 2`, "shamir_threshold: -1"), "sops.shamir_threshold: is -1, and there are 3 groups of keys"},
 		"a data key that is huge":    {"secret", set(`(-----BEGIN AGE ENCRYPTED FILE-----\n +)`, "${1}"+strings.Repeat("A", 16<<10)), "is larger than 16 KiB"},
-		"keys without end":           {"secret", set(`(?m)^    age:$`, "    age:\n"+strings.Repeat("        - recipient: x\n          enc: x\n", 256)), "sops: names 257 keys, and 256 are the most that are tried"},
+		"keys without end":           {"secret", set(`(?m)^    age:$`, "    age:\n"+strings.Repeat("        - recipient: x\n          enc: x\n", 1024)), "names 1025 keys in all its documents, and 1024 are the most that are tried: split it"},
+		"documents without end":      {"secret", documentsWithoutEnd, "names 1025 keys in all its documents, and 1024 are the most that are tried: split it"},
+		"a file without end":         {"secret", set(`type: Opaque`, "type: Opaque\nmore: "+strings.Repeat("x", 2<<20)), "is larger than 2 MiB, and that is the most that is decrypted: split it"},
+		"maps without end":           {"secret", set(`type: Opaque`, "type: Opaque\nmore: "+strings.Repeat("{a: ", 200)+"1"+strings.Repeat("}", 200)), "is nested more than 128 deep"},
+		"lists without end":          {"secret", set(`type: Opaque`, "type: Opaque\nmore: "+strings.Repeat("[", 200)+"1"+strings.Repeat("]", 200)), "is nested more than 128 deep"},
+		"a rule without end":         {"secret", set(`encrypted_regex: .*`, "encrypted_regex: '"+strings.Repeat("x{900}", 2)+"'"), "sops.encrypted_regex: is too large a regular expression"},
 		"no keys":                    {"secret", set(`(?s)    age:.*?(    lastmodified)`, "$1"), "sops: names no keys"},
 		"an alias":                   {"secret", set(`type: Opaque`, "type: &a Opaque\nmore: *a"), "is an alias, and SOPS writes none: encrypt the file again"},
 		"a key that is no text":      {"secret", set(`type: Opaque`, "1: Opaque"), "the key is not text: quote it"},
@@ -136,6 +142,17 @@ func TestOtherFilesAreLeftAsTheyAre(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v", name, plain, values, err)
 		}
 	}
+}
+
+// documentsWithoutEnd repeats a document, each time as if it had been encrypted
+// anew.
+func documentsWithoutEnd(s string) string {
+	var all strings.Builder
+	for i := range 1025 {
+		mac := fmt.Sprintf("mac: ENC[AES256_GCM,data:%d,", i)
+		all.WriteString(regexp.MustCompile(`mac: ENC\[AES256_GCM,data:[^,]*,`).ReplaceAllString(s, mac) + "---\n")
+	}
+	return all.String()
 }
 
 // Documents that were encrypted one by one may be put into one file, beside

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
+	"regexp/syntax"
 	"strings"
 )
 
@@ -39,9 +39,9 @@ func readRules(m map[string]any) (rules, error) {
 		if pattern == "" {
 			continue
 		}
-		re, err := regexp.Compile(pattern)
+		re, err := compile(pattern)
 		if err != nil {
-			return rules{}, fmt.Errorf("sops.%s: is no regular expression", key)
+			return rules{}, fmt.Errorf("sops.%s: %w", key, err)
 		}
 		set++
 		*field = re
@@ -56,37 +56,71 @@ func readRules(m map[string]any) (rules, error) {
 	return r, nil
 }
 
-// seal says whether what stands at path is encrypted. remarks are the comments
-// before it and before what it is in; a comment itself is the last of them.
-func (r rules) seal(path []string, remarks [][]string, isComment bool) bool {
-	key := func(matches func(string) bool) bool { return slices.ContainsFunc(path, matches) }
+// maxSteps bounds a regular expression: each key of a file may take as many steps a
+// letter.
+const maxSteps = 1000
+
+func compile(pattern string) (*regexp.Regexp, error) {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, errors.New("is no regular expression")
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, errors.New("is no regular expression")
+	}
+	if len(program.Inst) > maxSteps {
+		return nil, errors.New("is too large a regular expression")
+	}
+	return regexp.Compile(pattern)
+}
+
+// matchesKey says whether a key is one that the rule names.
+func (r rules) matchesKey(key string) bool {
 	switch {
 	case r.encryptedSuffix != "":
-		return key(func(k string) bool { return strings.HasSuffix(k, r.encryptedSuffix) })
+		return strings.HasSuffix(key, r.encryptedSuffix)
 	case r.encryptedKey != nil:
-		return key(r.encryptedKey.MatchString)
+		return r.encryptedKey.MatchString(key)
 	case r.unencryptedKey != nil:
-		return !key(r.unencryptedKey.MatchString)
-	case r.unencryptedComment != nil:
-		return !said(remarks, r.unencryptedComment, false)
+		return r.unencryptedKey.MatchString(key)
+	case r.unencryptedSuffix != "":
+		return strings.HasSuffix(key, r.unencryptedSuffix)
+	}
+	return false
+}
+
+// matchesComment says whether a comment is one that the rule names.
+func (r rules) matchesComment(text string) bool {
+	switch {
 	case r.encryptedComment != nil:
-		return said(remarks, r.encryptedComment, isComment)
+		return r.encryptedComment.MatchString(text)
+	case r.unencryptedComment != nil:
+		return r.unencryptedComment.MatchString(text)
+	}
+	return false
+}
+
+// seal says whether a value is encrypted: keyed, that a key on the way to it
+// matches, and said, that a comment does.
+func (r rules) seal(keyed, said bool) bool {
+	switch {
+	case r.encryptedComment != nil:
+		return said
+	case r.unencryptedComment != nil:
+		return !said
+	case r.encryptedSuffix != "" || r.encryptedKey != nil:
+		return keyed
 	default:
-		return !key(func(k string) bool { return strings.HasSuffix(k, r.unencryptedSuffix) })
+		return !keyed
 	}
 }
 
-// said says whether a comment matches, the very last one aside if asked.
-func said(remarks [][]string, re *regexp.Regexp, exceptLast bool) bool {
-	for i, lines := range remarks {
-		for j, line := range lines {
-			if exceptLast && i == len(remarks)-1 && j == len(lines)-1 {
-				continue
-			}
-			if re.MatchString(line) {
-				return true
-			}
-		}
+// sealComment is seal for a comment. One that says what is encrypted after it is not
+// encrypted for that, and one that says what is not, is not either.
+func (r rules) sealComment(keyed, before, matches bool) bool {
+	if r.encryptedComment != nil {
+		return r.seal(keyed, before)
 	}
-	return false
+	return r.seal(keyed, matches)
 }

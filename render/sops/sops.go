@@ -40,6 +40,22 @@ type file struct {
 	write func() ([]byte, error)
 }
 
+// Bounds of what one file may cost. To try a key takes up to some milliseconds.
+const (
+	maxEncrypted = 2 << 20 // bytes
+	maxKeysTried = 1024
+)
+
+// keys is how many keys may have to be tried.
+func (f *file) keys() (n int) {
+	for _, p := range f.parts {
+		for _, g := range p.metadata.groups {
+			n += len(g)
+		}
+	}
+	return n
+}
+
 // part is what one MAC covers.
 type part struct {
 	metadata metadata
@@ -68,6 +84,11 @@ func (k Keys) Decrypt(name string, data []byte) (plain []byte, values []string, 
 		return nil, nil, err
 	case read == nil:
 		return data, nil, nil
+	case len(data) > maxEncrypted:
+		return nil, nil, fmt.Errorf("is larger than %d MiB, and that is the most that is decrypted: split it", maxEncrypted>>20)
+	}
+	if n := read.keys(); n > maxKeysTried {
+		return nil, nil, fmt.Errorf("names %d keys in all its documents, and %d are the most that are tried: split it", n, maxKeysTried)
 	}
 	for _, p := range read.parts {
 		opened, err := k.open(p)
@@ -127,7 +148,7 @@ func (k Keys) open(p part) (values []string, err error) {
 	}
 	w := newWalk(p.metadata, c)
 	for _, b := range p.branches {
-		if err := w.branch(b, nil, nil); err != nil {
+		if err := w.branch(b, spot{}); err != nil {
 			return nil, err
 		}
 	}

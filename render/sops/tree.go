@@ -65,60 +65,78 @@ func newWalk(m metadata, c dataCipher) *walk {
 
 func (w *walk) mac() string { return fmt.Sprintf("%X", w.hash.Sum(nil)) }
 
-// branch walks b, which is at path. remarks are the comments before each value
-// on the way to it, by depth.
-func (w *walk) branch(b branch, path []string, remarks [][]string) error {
-	remarks = append(remarks, nil)
-	last := len(remarks) - 1
+// spot is where a walk is: the keys on the way, and what the rules say of them and
+// of the comments before them.
+type spot struct {
+	path  []string
+	depth int  // of maps and lists
+	keyed bool // a key on the way matches the rule
+	said  bool // a comment before the value, or before what it is in, does
+}
+
+// deepest is how many maps and lists may be in one another. What Kubernetes takes
+// is nested far less, and each value costs as much as it is deep.
+const deepest = 128
+
+// into is the spot of what is under a key.
+func (w *walk) into(at spot, key string, said bool) spot {
+	return spot{append(at.path, key), at.depth + 1, at.keyed || w.rules.matchesKey(key), said}
+}
+
+// branch walks b, which is at a spot.
+func (w *walk) branch(b branch, at spot) error {
+	said := at.said
 	for _, i := range b {
 		if i.comment != nil {
-			remarks[last] = append(remarks[last], i.comment.text)
-			w.comment(i.comment, path, remarks)
+			said = w.comment(i.comment, at, said)
 			continue
 		}
-		if err := w.value(i.value, append(path, i.key), remarks); err != nil {
+		if err := w.value(i.value, w.into(at, i.key, said)); err != nil {
 			return err
 		}
-		remarks[last] = nil
+		said = at.said
 	}
 	return nil
 }
 
-func (w *walk) value(v any, path []string, remarks [][]string) error {
+func (w *walk) value(v any, at spot) error {
+	if at.depth > deepest {
+		return fmt.Errorf("is nested more than %d deep", deepest)
+	}
 	switch v := v.(type) {
 	case branch:
-		return w.branch(v, path, remarks)
+		return w.branch(v, at)
 	case list:
-		return w.list(v, path, remarks)
+		return w.list(v, at)
 	case *leaf:
-		if err := w.leaf(v, path, remarks); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+		if err := w.leaf(v, at); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(at.path, "."), err)
 		}
 	}
 	return nil
 }
 
-func (w *walk) list(l list, path []string, remarks [][]string) error {
-	remarks = append(remarks, nil)
-	last := len(remarks) - 1
+func (w *walk) list(l list, at spot) error {
+	said := at.said
 	for _, v := range l {
 		if c, ok := v.(*comment); ok {
-			remarks[last] = append(remarks[last], c.text)
-			w.comment(c, path, remarks)
+			said = w.comment(c, at, said)
 			continue
 		}
-		if err := w.value(v, path, remarks); err != nil {
+		next := at
+		next.depth, next.said = at.depth+1, said
+		if err := w.value(v, next); err != nil {
 			return err
 		}
-		remarks[last] = nil
+		said = at.said
 	}
 	return nil
 }
 
-func (w *walk) leaf(l *leaf, path []string, remarks [][]string) error {
-	sealed := w.rules.seal(path, remarks, false)
+func (w *walk) leaf(l *leaf, at spot) error {
+	sealed := w.rules.seal(at.keyed, at.said)
 	if sealed {
-		if err := w.decrypt(l, place(path)); err != nil {
+		if err := w.decrypt(l, place(at.path)); err != nil {
 			return err
 		}
 	}
@@ -162,19 +180,20 @@ func (w *walk) decrypt(l *leaf, place string) error {
 	return l.set(v)
 }
 
-// comment decrypts a comment, if it is encrypted. SOPS did not always encrypt
-// them, and no MAC covers them.
-func (w *walk) comment(c *comment, path []string, remarks [][]string) {
-	if !w.rules.seal(path, remarks, true) {
-		return
+// comment decrypts a comment, if it is encrypted, and answers whether it or one
+// before it matches. SOPS did not always encrypt them, and no MAC covers them.
+func (w *walk) comment(c *comment, at spot, said bool) bool {
+	matches := said || w.rules.matchesComment(c.text)
+	if w.rules.sealComment(at.keyed, said, matches) {
+		switch v, _ := w.cipher.open(c.text, place(at.path)); v := v.(type) {
+		case remark:
+			w.values = append(w.values, string(v))
+			c.set(string(v))
+		case string:
+			c.set(v)
+		}
 	}
-	switch v, _ := w.cipher.open(c.text, place(path)); v := v.(type) {
-	case remark:
-		w.values = append(w.values, string(v))
-		c.set(string(v))
-	case string:
-		c.set(v)
-	}
+	return matches
 }
 
 // place is what binds a value to where it stands.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -97,7 +98,7 @@ func newRenderCommand(g *globals) *cobra.Command {
 		Long: `Print the objects a working tree renders to, in the order in which an empty
 cluster would receive them. Only files inside the working tree are read, and no
 cluster is asked. Text is YAML, ready for kubectl: the values of Secrets are in
-it, in plain text if --decryption-keys opens them.`,
+it, in plain text if --decryption-keys opens them, else as SOPS has encrypted them.`,
 		Example: `  lamplighter render . --path clusters/prod
   lamplighter render . --path clusters/prod --policies`,
 		Args:              maxOneDir,
@@ -107,12 +108,32 @@ it, in plain text if --decryption-keys opens them.`,
 			if err != nil {
 				return err
 			}
+			if n := encrypted(objects); n > 0 {
+				fmt.Fprintf(g.streams.Err, "warning: %s encrypted by SOPS, and nobody applies that: give the keys with --decryption-keys\n", objectsAre(n))
+			}
 			return printObjects(g.streams.Out, g.output, objects)
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().BoolVar(&policies, "policies", false, "print the policy kinds instead of the objects")
 	return cmd
+}
+
+// encrypted counts what nobody would apply as it is.
+func encrypted(objects []*unstructured.Unstructured) (n int) {
+	for _, o := range objects {
+		if slices.ContainsFunc(inventory.Defects(o), func(d inventory.Defect) bool { return d.Encrypted }) {
+			n++
+		}
+	}
+	return n
+}
+
+func objectsAre(n int) string {
+	if n == 1 {
+		return "1 object is"
+	}
+	return fmt.Sprintf("%d objects are", n)
 }
 
 func (f *treeFlags) renderObjects(ctx context.Context, dir string, policies bool) (_ []*unstructured.Unstructured, err error) {

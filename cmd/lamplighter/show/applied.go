@@ -26,6 +26,7 @@ type Applied struct {
 // AppliedObject is what became of one object.
 type AppliedObject struct {
 	Object string `json:"object"`
+	Origin
 	Result string `json:"result"` // the result in lower case: created, configured, pruned, held, ...
 	Reason string `json:"reason,omitempty"`
 	Until  string `json:"until,omitempty"`
@@ -45,15 +46,16 @@ type Eviction struct {
 // NewApplied sums a report up.
 func NewApplied(report reconcile.Report) Applied {
 	a := Applied{Objects: []AppliedObject{}, Evictions: []Eviction{}}
-	decided := map[inventory.ID]bool{} // not acted on
+	decided, sources := map[inventory.ID]bool{}, map[inventory.ID]inventory.Source{} // decided: not acted on
 	for _, d := range report.Plan.Objects.Decisions() {
+		sources[d.ID] = d.Source
 		decided[d.ID] = d.Action == inventory.Keep || d.Action == inventory.Hold || d.Action == inventory.Refuse
 	}
 	for _, o := range report.Outcomes {
 		if decided[o.ID] {
 			continue
 		}
-		object := AppliedObject{Object: inventory.Format(o.ID), Result: lower(o.Result)}
+		object := AppliedObject{Object: inventory.Format(o.ID), Origin: originOf(sources[o.ID]), Result: lower(o.Result)}
 		if o.Err != nil {
 			object.Message = messageAbout(o.ID, o.Err.Error())
 		}
@@ -84,7 +86,7 @@ func NewApplied(report reconcile.Report) Applied {
 }
 
 func notDone(d inventory.Decision, r inventory.Result) AppliedObject {
-	o := AppliedObject{Object: inventory.Format(d.ID), Result: lower(r), Reason: string(d.Reason), Message: messageAbout(d.ID, d.Message)}
+	o := AppliedObject{Object: inventory.Format(d.ID), Origin: originOf(d.Source), Result: lower(r), Reason: string(d.Reason), Message: messageAbout(d.ID, d.Message)}
 	if !d.Until.IsZero() {
 		o.Until = Time(d.Until)
 	}
@@ -123,12 +125,14 @@ func WriteApplied(w io.Writer, a Applied) error {
 	failed := 0
 	countByResult := map[string]int{}
 	for _, o := range a.Objects {
+		message := o.Message
 		if o.failed() {
 			failed++
+			message = o.beside(message)
 		} else {
 			countByResult[o.Result]++
 		}
-		fmt.Fprintln(&b, line(o.Object+" "+o.Result, o.Reason, o.Until, o.Message))
+		fmt.Fprintln(&b, line(o.Object+" "+o.Result, o.Reason, o.Until, message))
 	}
 	evicted := 0
 	for _, e := range a.Evictions {

@@ -58,7 +58,7 @@ var objectHeader = []any{"ACTION", "OBJECT", "REASON", "UNTIL", "NODES", "MESSAG
 func (p Plan) objectRows() [][]any {
 	var rows [][]any
 	for _, o := range p.Objects {
-		rows = append(rows, []any{strings.ToLower(o.Action), o.Object, o.Reason, dash(o.Until), dash(o.impactWords()), dash(o.Message)})
+		rows = append(rows, []any{strings.ToLower(o.Action), o.Object, o.Reason, dash(o.Until), dash(o.impactWords()), dash(o.told(o.Action, o.Reason, o.Message))})
 	}
 	return rows
 }

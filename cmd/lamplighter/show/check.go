@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/check"
 )
 
@@ -45,7 +46,7 @@ func WriteChecked(w io.Writer, c Checked) error {
 	for _, f := range c.Findings {
 		remedies[f.ID] = f.Remedy
 		said := []string{fmt.Sprintf("%-7s %s", f.Level, f.ID)}
-		for _, part := range []string{f.File, f.Object, f.Field, f.Message} {
+		for _, part := range []string{inventory.Source{File: f.File, Line: f.Line}.String(), f.Object, f.Field, f.Message} {
 			if part != "" {
 				said = append(said, part)
 			}

@@ -18,7 +18,8 @@ import (
 
 // ObjectDiff is one object of a diff.
 type ObjectDiff struct {
-	Object  string `json:"object"`
+	Object string `json:"object"`
+	Origin
 	Action  string `json:"action"`
 	Reason  string `json:"reason"`
 	Until   string `json:"until,omitempty"`
@@ -27,6 +28,9 @@ type ObjectDiff struct {
 	// it, Secret values masked. It is empty for what is only deleted, and for
 	// what another inventory owns.
 	Diff string `json:"diff,omitempty"`
+	// Likely says that the API server does not tell what it would make of the object,
+	// so that Diff shows what Git says over what there is.
+	Likely bool `json:"likely,omitempty"`
 	// What the change of a DaemonSet means for nodes; see [PlannedObject].
 	Restarts int `json:"restarts,omitempty"`
 	Starts   int `json:"starts,omitempty"`
@@ -67,6 +71,7 @@ func NewDiff(plan inventory.Plan, changes []inventory.Change) (Diff, error) {
 			Action:  string(d.Action),
 			Reason:  string(d.Reason),
 			Message: messageAbout(d.ID, d.Message),
+			Origin:  originOf(d.Source),
 		}
 		if !d.Until.IsZero() {
 			diff.Until = Time(d.Until)
@@ -110,9 +115,12 @@ func WriteDiff(w io.Writer, diff Diff, opts Options) error {
 
 // Headline is one line that says what happens to the object and why.
 func (d ObjectDiff) Headline() string {
-	head := line(strings.ToLower(d.Action)+" "+d.Object, d.Reason, d.Until, d.Message)
+	head := line(strings.ToLower(d.Action)+" "+d.Object, d.Reason, d.Until, d.told(d.Action, d.Reason, d.Message))
 	if words := impactWords(reconcile.Impact{Restarts: d.Restarts, Starts: d.Starts, Leaves: d.Leaves}); words != "" {
 		head += " (" + words + ")"
+	}
+	if d.Likely && d.Action != string(inventory.Refuse) {
+		head += " (likely: the API server does not tell before it is applied)"
 	}
 	return head
 }
@@ -143,8 +151,12 @@ func colorLine(line string, opts Options) string {
 func (d *ObjectDiff) compare(c inventory.Change) (err error) {
 	after := c.Merged
 	if after == nil {
+		after = c.Likely
+	}
+	if after == nil {
 		after = c.Object
 	}
+	d.Likely = c.Merged == nil && c.Live != nil
 	if after == nil || (c.Live == nil && c.Kind != inventory.Create) {
 		return nil
 	}

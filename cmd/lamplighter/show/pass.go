@@ -23,7 +23,8 @@ func WritePass(w io.Writer, plan reconcile.Plan) error {
 	for _, d := range plan.Objects.Decisions() {
 		counts[d.Action]++
 		if d.Action != inventory.Keep {
-			rows = append(rows, []any{strings.ToLower(string(d.Action)), inventory.Format(d.ID), d.Reason, Time(d.Until), dash(messageAbout(d.ID, d.Message))})
+			message := originOf(d.Source).told(string(d.Action), string(d.Reason), messageAbout(d.ID, d.Message))
+			rows = append(rows, []any{strings.ToLower(string(d.Action)), inventory.Format(d.ID), d.Reason, Time(d.Until), dash(message)})
 		}
 	}
 	visits := 0

@@ -48,7 +48,8 @@ type ChangeCounts struct {
 // PlannedObject is one object that is not as Git says, and for a DaemonSet what
 // its change means for nodes.
 type PlannedObject struct {
-	Object  string `json:"object"`
+	Object string `json:"object"`
+	Origin
 	Action  string `json:"action"`
 	Reason  string `json:"reason"`
 	Until   string `json:"until,omitempty"`
@@ -157,7 +158,7 @@ func (c *ChangeCounts) count(d inventory.Decision) {
 
 func plannedObject(d inventory.Decision, i reconcile.Impact) PlannedObject {
 	o := PlannedObject{
-		Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason), Message: messageAbout(d.ID, d.Message),
+		Object: inventory.Format(d.ID), Action: string(d.Action), Reason: string(d.Reason), Message: messageAbout(d.ID, d.Message), Origin: originOf(d.Source),
 		Change: string(i.Change), Restarts: i.Restarts, Starts: i.Starts, Leaves: i.Leaves,
 	}
 	if !d.Until.IsZero() {

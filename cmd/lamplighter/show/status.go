@@ -274,7 +274,7 @@ func writeNotes(w io.Writer, notes []reconcile.ObjectNote) error {
 	fmt.Fprintln(w)
 	var rows [][]any
 	for _, n := range notes {
-		rows = append(rows, []any{strings.ToLower(n.Action), n.Object, n.Reason, Time(n.Until), dash(n.Message)})
+		rows = append(rows, []any{strings.ToLower(n.Action), n.Object, n.Reason, Time(n.Until), dash(noteMessage(n))})
 	}
 	return table(w, []any{"ACTION", "OBJECT", "REASON", "UNTIL", "MESSAGE"}, rows)
 }
