@@ -35,7 +35,9 @@ type Options struct {
 	Now func() time.Time
 	// Timeout bounds one question. Default 10 s.
 	Timeout time.Duration
-	// InFlight is how many questions are asked at once. Default 16.
+	// InFlight is how many questions are asked at once of one address or, if they
+	// are for the API server, of one kind: one that is slow to answer keeps no other
+	// waiting. Default 16.
 	InFlight int
 }
 
@@ -46,13 +48,27 @@ const forgotten = time.Hour
 // starts knows nothing. It may be used by several goroutines.
 type Asker struct {
 	opts     Options
-	slots    chan struct{}
 	answered chan struct{}
 	running  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	answers rollout.Answers
 	asking  map[rollout.Question]bool
+	places  map[respondent]chan struct{} // of whoever is asked
+}
+
+// respondent is who answers a question.
+type respondent struct {
+	kind rollout.QuestionKind
+	host string // "" for the API server
+}
+
+func respondentOf(q rollout.Question) respondent {
+	r := respondent{kind: q.Kind}
+	if address := cmp.Or(q.HTTP.URL, q.Prometheus.URL); address != "" {
+		r.host = host(address)
+	}
+	return r
 }
 
 // New returns an Asker that has asked nothing yet.
@@ -60,8 +76,8 @@ func New(opts Options) *Asker {
 	opts.Timeout = cmp.Or(opts.Timeout, 10*time.Second)
 	opts.InFlight = cmp.Or(opts.InFlight, 16)
 	return &Asker{
-		opts: opts, slots: make(chan struct{}, opts.InFlight), answered: make(chan struct{}, 1),
-		answers: rollout.Answers{}, asking: map[rollout.Question]bool{},
+		opts: opts, answered: make(chan struct{}, 1),
+		answers: rollout.Answers{}, asking: map[rollout.Question]bool{}, places: map[respondent]chan struct{}{},
 	}
 }
 
@@ -79,7 +95,12 @@ func (a *Asker) Ask(ctx context.Context, questions []rollout.Question) {
 			continue
 		}
 		a.asking[q] = true
-		a.running.Go(func() { a.ask(ctx, q) })
+		who := respondentOf(q)
+		if a.places[who] == nil {
+			a.places[who] = make(chan struct{}, a.opts.InFlight)
+		}
+		places := a.places[who]
+		a.running.Go(func() { a.ask(ctx, q, places) })
 	}
 }
 
@@ -97,10 +118,10 @@ func (a *Asker) Answered() <-chan struct{} { return a.answered }
 // Wait returns when nothing is being asked any more.
 func (a *Asker) Wait() { a.running.Wait() }
 
-func (a *Asker) ask(ctx context.Context, q rollout.Question) {
+func (a *Asker) ask(ctx context.Context, q rollout.Question, places chan struct{}) {
 	select {
-	case a.slots <- struct{}{}:
-		defer func() { <-a.slots }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
 		a.learn(q, nil)
 		return

@@ -5,6 +5,7 @@ package gate_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -136,6 +137,39 @@ func TestOldAnswersAreForgotten(t *testing.T) {
 		a.Wait()
 		if got := a.Answers(); len(got) != 1 || got[about("b")].Misses != 2 {
 			t.Errorf("got %v, want only b, missed twice", got)
+		}
+	})
+}
+
+// An address that does not answer keeps its own places, and those of nobody else.
+func TestSlowAddressKeepsNoOtherWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		find := func(ctx context.Context, q rollout.Question) rollout.Answer {
+			if strings.HasPrefix(q.HTTP.URL, "http://slow/") {
+				<-ctx.Done()
+				return rollout.Answer{Reply: rollout.Unknown}
+			}
+			return rollout.Answer{Reply: rollout.Yes}
+		}
+		a := gate.New(gate.Options{
+			Answerers: map[rollout.QuestionKind]gate.Answerer{rollout.HTTPGate: find, rollout.Room: find, rollout.JobGate: find},
+			Now:       time.Now, Timeout: 10 * time.Second, InFlight: 2,
+		})
+		var slow []rollout.Question
+		for i := range 7 {
+			slow = append(slow, httpGate(fmt.Sprintf("http://slow/%d", i)))
+		}
+		quick := []rollout.Question{httpGate("http://quick/"), {Kind: rollout.Room, Node: "a"}, {Kind: rollout.JobGate, Node: "a"}}
+		a.Ask(t.Context(), append(slow, quick...))
+		synctest.Wait()
+		for _, q := range quick {
+			if a.Answers()[q].Reply != rollout.Yes {
+				t.Errorf("%+v waits for what others are asked", q)
+			}
+		}
+		a.Wait()
+		if got := a.Answers(); len(got) != len(slow)+len(quick) {
+			t.Errorf("%d answers, want %d", len(got), len(slow)+len(quick))
 		}
 	})
 }
