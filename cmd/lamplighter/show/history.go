@@ -50,11 +50,12 @@ type Revision struct {
 
 // The outcomes of a revision, from the worst to the best.
 const (
-	outcomeHalted    = "halted"
-	outcomeFailed    = "failed"
-	outcomeOpen      = "under way"
-	outcomeRecovered = "recovered"
-	outcomeSettled   = "settled"
+	outcomeHalted     = "halted"
+	outcomeFailed     = "failed"
+	outcomeOpen       = "under way"  // it has not come to all nodes yet
+	outcomeSuperseded = "superseded" // the next one came before it had come to all nodes
+	outcomeRecovered  = "recovered"
+	outcomeSettled    = "settled"
 )
 
 // NewHistory makes the history of a DaemonSet from what is on record. Current
@@ -64,7 +65,7 @@ func NewHistory(daemonSet, current string, halted bool, state reconcile.State, r
 	tales := map[string]*tale{}
 	of := func(hash string) *tale {
 		if tales[hash] == nil {
-			tales[hash] = &tale{nodes: map[string]bool{}, failed: map[string]bool{}}
+			tales[hash] = &tale{from: map[string]bool{}, nodes: map[string]bool{}, failed: map[string]bool{}}
 		}
 		return tales[hash]
 	}
@@ -83,8 +84,17 @@ func NewHistory(daemonSet, current string, halted bool, state reconcile.State, r
 			of(f.Revision).failed[f.Node] = true
 		}
 	}
+	settled := state.Ledger.Governed[daemonSet].Settled
 	for hash, t := range tales {
 		r := t.tell(hash)
+		if well := r.Outcome == outcomeSettled || r.Outcome == outcomeRecovered; well {
+			switch {
+			case hash == current && settled != current:
+				r.Outcome = outcomeOpen
+			case hash != current && passedOver(tales, t.revision):
+				r.Outcome = outcomeSuperseded
+			}
+		}
 		if r.Current = hash == current; r.Current && halted && r.Failed > 0 {
 			r.Outcome = outcomeHalted
 		}
@@ -99,8 +109,25 @@ func NewHistory(daemonSet, current string, halted bool, state reconcile.State, r
 	return h
 }
 
+// passedOver says that a node went from an older revision to a newer one: this one
+// never came to it.
+func passedOver(tales map[string]*tale, r Revision) bool {
+	for _, later := range tales {
+		if r.Number == 0 || later.revision.Number <= r.Number {
+			continue
+		}
+		for from := range later.from {
+			if before := tales[from]; before != nil && before.revision.Number > 0 && before.revision.Number < r.Number {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // tale is what is known of one revision.
 type tale struct {
+	from        map[string]bool // revisions from which nodes came to it
 	revision    Revision
 	commit      string
 	began       time.Time // of the visit that the commit is from
@@ -114,7 +141,7 @@ type tale struct {
 }
 
 func (t *tale) add(v rollout.Visit, s rollout.Step) {
-	t.nodes[v.Node] = true
+	t.nodes[v.Node], t.from[s.From] = true, true
 	if v.Commit != "" && !v.Started.Before(t.began) {
 		t.commit, t.began = v.Commit, v.Started
 	}

@@ -69,6 +69,34 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// Of six nodes three have the revision in force, and two never had the one before.
+func TestRevisionThatHasNotComeToAllNodesIsNotSettled(t *testing.T) {
+	at := time.Date(2027, 1, 4, 22, 0, 0, 0, time.UTC)
+	var finished []rollout.Visit
+	for node, path := range map[string][]string{"a": {"aaa", "bbb", "ccc"}, "b": {"aaa", "bbb", "ccc"}, "c": {"aaa", "ccc"}} {
+		for i := range path[1:] {
+			finished = append(finished, rollout.Visit{Policy: "network", Node: node, Started: at, Finished: at, Steps: []rollout.Step{
+				{DaemonSet: "agents/cni", From: path[i], To: path[i+1], Evicted: at, Settled: at.Add(time.Minute)},
+			}})
+		}
+	}
+	revisions := []show.Revision{{Number: 3, Hash: "ccc"}, {Number: 2, Hash: "bbb"}, {Number: 1, Hash: "aaa"}}
+	for settled, want := range map[string][]string{
+		"aaa": {"under way", "superseded", ""},
+		"ccc": {"settled", "superseded", ""},
+		"":    {"under way", "superseded", ""}, // on no revision yet
+	} {
+		state := reconcile.State{Ledger: rollout.Ledger{Finished: finished, Governed: map[string]rollout.Governance{"agents/cni": {Policy: "network", Settled: settled}}}}
+		var got []string
+		for _, r := range show.NewHistory("agents/cni", "ccc", false, state, revisions).Revisions {
+			got = append(got, r.Outcome)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("all had settled on %q (-want +got):\n%s", settled, diff)
+		}
+	}
+}
+
 func TestHistoryText(t *testing.T) {
 	var b strings.Builder
 	if err := show.WriteHistory(&b, show.History{DaemonSet: "agents/cni"}); err != nil {
