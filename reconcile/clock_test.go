@@ -109,6 +109,35 @@ func TestDaemonSetsThatWaitForAWindowWaitForTheClockToo(t *testing.T) {
 	}
 }
 
+// A Job before a visit waits for a window as the visit does, so that the clock is
+// confirmed before it is created.
+func TestJobBeforeAVisitIsNotCreatedByADoubtfulClock(t *testing.T) {
+	for name, test := range map[string]struct {
+		clock       watchmaker
+		jobs, asked int
+	}{
+		"it is confirmed first":    {watchmaker{}, 1, 1},
+		"it is known to be wrong":  {watchmaker{known: ahead}, 0, 0},
+		"it is found to be wrong":  {watchmaker{answer: ahead}, 0, 1},
+		"it is set back meanwhile": {watchmaker{later: "this machine's clock was set back"}, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJobbing(t, open)
+			clock := test.clock
+			r := NewReconciler(Options{
+				Instance: us, Cluster: &evicting{world: j.world, obs: j.obs, result: rollout.Sent}, Store: j, Jobs: j,
+				Now: func() time.Time { return j.now }, Clock: &clock,
+			})
+			if err := j.pass(t, r); err != nil {
+				t.Fatal(err)
+			}
+			if len(j.jobs) != test.jobs || clock.asked != test.asked {
+				t.Errorf("%d Jobs and %d questions, want %d and %d", len(j.jobs), clock.asked, test.jobs, test.asked)
+			}
+		})
+	}
+}
+
 // A freeze of everything holds back a ConfigMap, unless somebody says to proceed.
 func TestProceedLiftsAFreezeOfEverything(t *testing.T) {
 	frozen := governed + `---
