@@ -273,6 +273,10 @@ func (r *Reconciler) settle(ctx context.Context, report *Report, src Source) err
 		}
 	}
 	for _, a := range report.Drains {
+		if a.Result == rollout.Refused {
+			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true
+			continue
+		}
 		settled.Ledger, learnt = settled.Ledger.Drained(a.Decision, a.Result == rollout.Drained, a.Message, r.opts.Now()), true
 	}
 	for _, a := range report.Jobs {

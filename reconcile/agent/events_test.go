@@ -26,6 +26,8 @@ type street struct {
 	now    time.Time
 	ledger rollout.Ledger
 	halted string
+
+	decisions []rollout.Decision
 }
 
 func newStreet() *street {
@@ -48,6 +50,7 @@ func (s *street) pass(change func(*rollout.Ledger)) []string {
 	}
 	report.Observation.Policies.Upgrades = []policy.UpgradePolicy{network}
 	report.Plan.Rollout.Policies = []rollout.PolicyStatus{{Name: "network", Halted: s.halted != "", HaltMessage: s.halted}}
+	report.Plan.Rollout.Decisions = s.decisions
 	report.Before.Ledger = s.ledger
 	change(&s.ledger)
 	report.After.Ledger = s.ledger
@@ -124,6 +127,18 @@ func TestFailuresAndHaltsAreCriedOnce(t *testing.T) {
 	expect(t, "halted", s.pass(nothing),
 		"Warning Halted cni policy network: nodes failed: 1, maxFailures: 0", "Warning Halted csi policy network: nodes failed: 1, maxFailures: 0")
 	expect(t, "still halted", s.pass(nothing))
+}
+
+func TestWindowsThatAreTooShortAreCriedOnce(t *testing.T) {
+	s := newStreet()
+	for _, node := range []string{"a", "b", "c"} {
+		s.decisions = append(s.decisions, rollout.Decision{Node: node, Ruling: &rollout.Ruling{
+			Policy: "network", Action: rollout.Hold, Reason: rollout.WindowTooShort, Message: "a visit takes 3h",
+		}})
+	}
+	const note = "policy network cannot visit node a, and perhaps others: a visit takes 3h"
+	expect(t, "too short", s.pass(nothing), "Warning WindowTooShort cni "+note, "Warning WindowTooShort csi "+note)
+	expect(t, "still too short", s.pass(nothing))
 }
 
 func TestManyFailuresAreCriedInPart(t *testing.T) {

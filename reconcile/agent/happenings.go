@@ -39,6 +39,7 @@ const (
 	visitFailed  happeningReason = "VisitFailed"
 	reverted     happeningReason = "Reverted"
 	leaked       happeningReason = "Leaked"
+	tooShort     happeningReason = "WindowTooShort"
 
 	driftDetected  happeningReason = "DriftDetected"
 	driftCorrected happeningReason = "DriftCorrected"
@@ -105,7 +106,22 @@ func happenings(report reconcile.Report, before []rollout.Proceed, now time.Time
 		h := happening{reason: reverted, note: r.String(), once: r.From + r.Since.UTC().Format(time.RFC3339)}
 		out = append(out, ofDaemonSet(report, h, nameOf(r.DaemonSet))...)
 	}
-	return slices.Concat(out, leaksOf(report), failed(report), driftsOf(report))
+	return slices.Concat(out, shortWindows(report), leaksOf(report), failed(report), driftsOf(report))
+}
+
+// shortWindows are the policies with nodes that no window is long enough for.
+func shortWindows(report reconcile.Report) []happening {
+	var out []happening
+	told := map[string]bool{}
+	for _, d := range report.Plan.Rollout.Decisions {
+		if d.Reason != rollout.WindowTooShort || told[d.Policy] {
+			continue
+		}
+		told[d.Policy] = true
+		note := fmt.Sprintf("policy %s cannot visit node %s, and perhaps others: %s", d.Policy, d.Node, d.Message)
+		out = append(out, ofPolicy(report, happening{reason: tooShort, note: note, once: d.Policy}, d.Policy)...)
+	}
+	return out
 }
 
 func saidBy(who string) string {

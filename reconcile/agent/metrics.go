@@ -27,6 +27,7 @@ type Metrics struct {
 	commitAccepted prometheus.Gauge
 	clockSkew      prometheus.Gauge
 	leaks          *prometheus.GaugeVec
+	reverted       prometheus.Gauge
 	drifted        *prometheus.GaugeVec
 	corrections    prometheus.Counter
 	webhooks       *prometheus.CounterVec
@@ -61,6 +62,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_clock_skew_seconds", Help: "How far this machine's clock is ahead of the API server's, in seconds, to within half a second and half the time of an answer."}),
 		leaks: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lamplighter_leaked_pods", Help: "Pods of revisions in force that no visit made, by cause."}, []string{"cause"}),
+		reverted: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "lamplighter_reverted_daemonsets", Help: "DaemonSets that are back at an earlier template, because the one in Git is marked bad."}),
 		drifted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "lamplighter_drifted_objects", Help: "Objects that somebody else has changed and that stay so, by the reason why."}, []string{"reason"}),
 		corrections: prometheus.NewCounter(prometheus.CounterOpts{
@@ -69,7 +72,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "lamplighter_webhook_requests_total", Help: "Requests to the webhook receiver, by result."}, []string{"result"}),
 	}
 	r.MustRegister(m.leading, m.passDuration, m.passes, m.decisions, m.objects, m.evictions,
-		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.leaks, m.webhooks,
+		m.fetchDuration, m.fetches, m.commitTime, m.commitAccepted, m.clockSkew, m.leaks, m.reverted, m.webhooks,
 		m.drifted, m.corrections)
 	return m
 }
@@ -92,6 +95,7 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 			m.leaks.WithLabelValues(string(l.Cause)).Inc()
 		}
 	}
+	m.reverted.Set(float64(len(report.After.Ledger.Reversals)))
 	m.drifted.Reset()
 	for _, d := range report.Plan.Objects.Decisions() {
 		if d.Drifted && d.Action != inventory.Apply {

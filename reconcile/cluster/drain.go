@@ -37,7 +37,8 @@ const (
 
 // Drain takes each node of the decisions one step further: it is cordoned and
 // marked as ours, and the pods that have to go are evicted, those that are refused
-// too, once. It waits for none of them; the next look tells what is left. Which
+// too, once. But first it asks whether the eviction for which the node is to be
+// emptied would be allowed: if not, nothing is done. It waits for no pod; the next look tells what is left. Which
 // pods have to go, and which may not, is as for kubectl drain. The attempts are in
 // the order of the decisions.
 func (c *Cluster) Drain(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt {
@@ -48,7 +49,10 @@ func (c *Cluster) Drain(ctx context.Context, decisions []rollout.Decision) []rol
 		work.Go(func() error {
 			attempts[i] = rollout.Attempt{Decision: d}
 			left, err := c.drainOnce(ctx, d)
-			switch a := &attempts[i]; {
+			a := &attempts[i]
+			switch refused, ok := errors.AsType[*refusedError](err); {
+			case ok:
+				a.Result, a.Message = rollout.Refused, refused.message
 			case err != nil:
 				a.Result, a.Message, a.Err = rollout.Errored, oneLine(err.Error()), err
 			case left != "":
@@ -136,6 +140,30 @@ func (c *Cluster) evictOther(ctx context.Context, p *corev1.Pod) string {
 	return fmt.Sprintf("%s/%s: %s", p.Namespace, p.Name, oneLine(err.Error()))
 }
 
+// refusedError says that the eviction for which a node is to be emptied would be
+// refused.
+type refusedError struct{ message string }
+
+func (e *refusedError) Error() string { return e.message }
+
+// rehearseEviction asks the API server about the eviction that follows a drain. If
+// it does not know, the eviction itself will tell.
+func (c *Cluster) rehearseEviction(ctx context.Context, d rollout.Decision) error {
+	if d.Pod == nil {
+		return nil
+	}
+	eviction := evictionOf(d)
+	eviction.DeleteOptions.DryRun = []string{metav1.DryRunAll}
+	err := c.typed.PolicyV1().Evictions(eviction.Namespace).Evict(ctx, eviction)
+	switch a := c.attempt(ctx, d, err); {
+	case a.Result == rollout.Refused:
+		return &refusedError{a.Message}
+	case a.Result == rollout.Errored && !noDryRun(a.Err):
+		return fmt.Errorf("try the eviction that follows: %w", a.Err)
+	}
+	return nil
+}
+
 // errCordoned ends a drain: the node is left to whoever cordoned it.
 var errCordoned = errors.New("somebody else has cordoned the node meanwhile")
 
@@ -154,28 +182,28 @@ func (c *Cluster) cordonOnce(ctx context.Context, d rollout.Decision) error {
 		return err
 	}
 	mark := rollout.CordonMark(c.opts.Instance.ID(), d.Policy)
-	switch ours := node.Annotations[health.CordonedByAnnotation] == mark; {
+	known := health.NodeOf(node)
+	switch ours := known.CordonedBy == mark && known.CordonTakenBy == ""; {
 	case node.Spec.Unschedulable && !ours && !d.CordonedToo:
 		return errCordoned
 	case node.Spec.Unschedulable:
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
+	if err := c.rehearseEviction(ctx, d); err != nil {
+		return err
+	}
+	return c.patchNode(ctx, d.Node, map[string]any{
 		"metadata": map[string]any{
 			"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
-			"annotations":     map[string]string{health.CordonedByAnnotation: mark},
+			"annotations":     map[string]any{health.CordonedByAnnotation: mark},
 		},
 		"spec": map[string]any{"unschedulable": true},
 	})
-	if err != nil {
-		return err
-	}
-	_, err = c.typed.CoreV1().Nodes().Patch(ctx, d.Node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
-	return err
 }
 
 // Uncordon takes cordon and mark off nodes, as far as the mark is still the one
-// that is meant. Each is tried once: whoever asks comes back.
+// that is meant; and only the mark if somebody else has cordoned the node since.
+// What fails is not tried again: whoever asks comes back.
 func (c *Cluster) Uncordon(ctx context.Context, nodes []rollout.Uncordon) error {
 	errs := make([]error, len(nodes))
 	var work errgroup.Group
@@ -192,24 +220,39 @@ func (c *Cluster) Uncordon(ctx context.Context, nodes []rollout.Uncordon) error 
 }
 
 func (c *Cluster) uncordon(ctx context.Context, u rollout.Uncordon) error {
-	at := "/metadata/annotations/" + strings.ReplaceAll(health.CordonedByAnnotation, "/", "~1")
-	steps := []map[string]any{
-		{"op": "test", "path": at, "value": rollout.CordonMark(c.opts.Instance.ID(), u.Policy)},
-		{"op": "remove", "path": at},
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		return c.once(ctx, func(ctx context.Context) error { return c.uncordonOnce(ctx, u) })
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
 	}
-	if !u.MarkOnly {
-		steps = append(steps, map[string]any{"op": "add", "path": "/spec/unschedulable", "value": false})
-	}
-	patch, err := json.Marshal(steps)
+	return err
+}
+
+func (c *Cluster) uncordonOnce(ctx context.Context, u rollout.Uncordon) error {
+	node, err := c.typed.CoreV1().Nodes().Get(ctx, u.Node, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	err = c.once(ctx, func(ctx context.Context) error {
-		_, err := c.typed.CoreV1().Nodes().Patch(ctx, u.Node, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
-		return err
-	})
-	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-		return nil // the node is gone, or the mark is
+	known := health.NodeOf(node)
+	if known.CordonedBy != rollout.CordonMark(c.opts.Instance.ID(), u.Policy) {
+		return nil
 	}
+	change := map[string]any{"metadata": map[string]any{
+		"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
+		"annotations":     map[string]any{health.CordonedByAnnotation: nil},
+	}}
+	if !u.MarkOnly && known.CordonTakenBy == "" {
+		change["spec"] = map[string]any{"unschedulable": nil}
+	}
+	return c.patchNode(ctx, u.Node, change)
+}
+
+func (c *Cluster) patchNode(ctx context.Context, name string, change map[string]any) error {
+	patch, err := json.Marshal(change)
+	if err != nil {
+		return err
+	}
+	_, err = c.typed.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventory.FieldManager})
 	return err
 }

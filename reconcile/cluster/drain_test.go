@@ -154,6 +154,54 @@ func TestCordonOfSomebodyElseIsNotOurs(t *testing.T) {
 	}
 }
 
+// cordonAs sets or clears the cordon of a node as somebody else's program does.
+func (w *world) cordonAs(t *testing.T, node string, kind types.PatchType, body string) {
+	t.Helper()
+	if _, err := w.Client.CoreV1().Nodes().Patch(t.Context(), node, kind, []byte(body), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhoeverCordonsANodeDuringAVisitKeepsIt(t *testing.T) {
+	const cordoned, uncordoned = `{"spec":{"unschedulable":true}}`, `{"spec":{"unschedulable":null}}`
+	for name, tc := range map[string]struct {
+		cordon func(t *testing.T, w *world, node string)
+		stays  bool
+	}{
+		"uncordoned and cordoned again": {func(t *testing.T, w *world, node string) {
+			w.cordonAs(t, node, types.StrategicMergePatchType, uncordoned)
+			w.cordonAs(t, node, types.StrategicMergePatchType, cordoned)
+		}, true},
+		"applied": {func(t *testing.T, w *world, node string) {
+			w.cordonAs(t, node, types.ApplyPatchType, fmt.Sprintf(`{"apiVersion":"v1","kind":"Node","metadata":{"name":%q},"spec":{"unschedulable":true}}`, node))
+		}, true},
+		"something else was changed": {func(t *testing.T, w *world, node string) {
+			w.cordonAs(t, node, types.StrategicMergePatchType, `{"metadata":{"labels":{"rack":"7"}}}`)
+		}, false},
+		// Nothing is changed by it, so that nobody can know.
+		"cordoned on top": {func(t *testing.T, w *world, node string) {
+			w.cordonAs(t, node, types.StrategicMergePatchType, cordoned)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, cluster.Options{})
+			node := w.addNode(t)
+			w.drained(t, w.draining(node), rollout.Drained, "")
+			tc.cordon(t, w, node)
+			if tc.stays {
+				w.drained(t, w.draining(node), rollout.Errored, "somebody else has cordoned the node")
+			}
+			if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni"}}); err != nil {
+				t.Error(err)
+			}
+			n := w.node(t, node)
+			if mark, marked := n.Annotations[health.CordonedByAnnotation]; marked || n.Spec.Unschedulable != tc.stays {
+				t.Errorf("unschedulable: %t, marked by %q; want %t and no mark", n.Spec.Unschedulable, mark, tc.stays)
+			}
+		})
+	}
+}
+
 func TestDrainIsRefusedByABudgetAndSaysWhich(t *testing.T) {
 	w := newWorld(t, cluster.Options{})
 	w.pass(t, w.objects(t, `
@@ -172,6 +220,32 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}`)...)
 	w.drained(t, w.draining(node), rollout.Remaining, "The disruption budget strict needs 1 healthy pods")
 	if _, err := w.Client.CoreV1().Pods(w.namespace).Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 		t.Errorf("the pod: %v", err)
+	}
+}
+
+// The node is not touched for an eviction that a budget would not allow.
+func TestNodeIsNotEmptiedForAnEvictionThatWouldBeRefused(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := w.objects(t, `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: strict}
+spec: {minAvailable: 3, selector: {matchLabels: {app: agent}}}`)
+	w.pass(t, append(objects, w.agent(t, "example.com/agent:1"))...)
+	pod := w.wantPods(t, 3)[0]
+	w.budgetSees(t, 3)
+	w.addPod(t, pod.Node, "web")
+	d := w.draining(pod.Node)
+	d.Pod = eviction(pod).Pod
+	w.drained(t, d, rollout.Refused, "The disruption budget strict needs 3 healthy pods")
+	if n := w.node(t, pod.Node); n.Spec.Unschedulable || n.Annotations[health.CordonedByAnnotation] != "" {
+		t.Error("the node was cordoned")
+	}
+	for _, name := range []string{"web", pod.Name.Name} {
+		p, err := w.Client.CoreV1().Pods(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || p.DeletionTimestamp != nil {
+			t.Errorf("pod %s: %v, going since %v", name, err, p.DeletionTimestamp)
+		}
 	}
 }
 

@@ -52,16 +52,21 @@ func (c *Cluster) evictOne(ctx context.Context, d rollout.Decision) rollout.Atte
 	if ctx.Err() != nil {
 		return rollout.Attempt{Decision: d, Result: rollout.Errored, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
 	}
-	eviction := &policyv1.Eviction{
+	eviction := evictionOf(d)
+	err := c.once(ctx, func(ctx context.Context) error {
+		return c.typed.PolicyV1().Evictions(eviction.Namespace).Evict(ctx, eviction)
+	})
+	return c.attempt(ctx, d, err)
+}
+
+// evictionOf is the eviction of a decision, of exactly the pod that it is about.
+func evictionOf(d rollout.Decision) *policyv1.Eviction {
+	return &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Pod.Name.Namespace, Name: d.Pod.Name.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 			UID: &d.Pod.UID, ResourceVersion: &d.Pod.ResourceVersion,
 		}},
 	}
-	err := c.once(ctx, func(ctx context.Context) error {
-		return c.typed.PolicyV1().Evictions(eviction.Namespace).Evict(ctx, eviction)
-	})
-	return c.attempt(ctx, d, err)
 }
 
 // attempt reads the API server's answer to an eviction.

@@ -23,7 +23,7 @@ type DaemonSet struct {
 	MinReadySeconds  int32
 	Template         *corev1.PodSpec // shared with the object; read only
 	Deleting         bool            // has a deletionTimestamp
-	Locks            []string        // the nodes that it is about to reboot, if it is kured's
+	Locks            []Lock          // on the nodes that it is about to reboot, if it is kured's
 	History          []Revision      // those that it controls, in no order
 }
 

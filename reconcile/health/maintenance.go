@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -112,29 +113,54 @@ func (m Mark) on(n *corev1.Node) (string, bool) {
 	return "", false
 }
 
+// A Lock says that kured is about to reboot a node.
+type Lock struct {
+	Node string
+	// Until is when it ends by itself: kured gives it to another node then. Zero is
+	// never.
+	Until time.Time
+}
+
 // locksOf reads for which nodes kured holds its lock: a single one, or several.
-func locksOf(annotations map[string]string) []string {
+func locksOf(annotations map[string]string) []Lock {
 	text, locked := annotations[kuredLock]
 	if !locked {
 		return nil
 	}
-	type owner struct {
-		NodeID string `json:"nodeID"`
-	}
 	var lock struct {
-		owner
-		Locks []owner `json:"locks"`
+		lockOwner
+		Locks []lockOwner `json:"locks"`
 	}
 	if json.Unmarshal([]byte(text), &lock) != nil {
 		return nil // nobody can tell which node it is for, kured neither
 	}
-	var nodes []string
-	for _, o := range append(lock.Locks, lock.owner) {
+	var locks []Lock
+	for _, o := range append(lock.Locks, lock.lockOwner) {
 		if o.NodeID != "" {
-			nodes = append(nodes, o.NodeID)
+			locks = append(locks, Lock{Node: o.NodeID, Until: o.until()})
 		}
 	}
-	return nodes
+	return locks
+}
+
+// lockOwner is a node as kured writes it into its lock.
+type lockOwner struct {
+	NodeID  string          `json:"nodeID"`
+	Created json.RawMessage `json:"created"` // an instant
+	TTL     json.RawMessage `json:"TTL"`     // in nanoseconds; 0 is without end
+}
+
+// until is when the lock of the node ends; zero when it does not, or when that
+// cannot be read.
+func (o lockOwner) until() time.Time {
+	var (
+		created time.Time
+		ttl     time.Duration
+	)
+	if json.Unmarshal(o.Created, &created) != nil || json.Unmarshal(o.TTL, &ttl) != nil || ttl <= 0 {
+		return time.Time{}
+	}
+	return created.Add(ttl)
 }
 
 // LockMessage is what is said of a node in a DaemonSet's Locks.

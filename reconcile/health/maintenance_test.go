@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -71,10 +72,15 @@ func TestWhatIsNoMark(t *testing.T) {
 }
 
 func TestLocks(t *testing.T) {
-	tests := map[string][]string{
-		`{"nodeID":"n1","created":"2026-03-02T22:00:00Z","TTL":0}`:  {"n1"},
-		`{"maxOwners":2,"locks":[{"nodeID":"n1"},{"nodeID":"n2"}]}`: {"n1", "n2"},
-		`{"nodeID":"manual"}`:        {"manual"},
+	ends := time.Date(2026, 3, 2, 22, 30, 0, 0, time.UTC)
+	tests := map[string][]Lock{
+		`{"nodeID":"n1","created":"2026-03-02T22:00:00Z","TTL":0}`:  {{Node: "n1"}},
+		`{"maxOwners":2,"locks":[{"nodeID":"n1"},{"nodeID":"n2"}]}`: {{Node: "n1"}, {Node: "n2"}},
+		`{"nodeID":"manual"}`: {{Node: "manual"}},
+		`{"nodeID":"n1","metadata":{"unschedulable":true},"created":"2026-03-02T22:00:00Z","TTL":1800000000000}`: {{"n1", ends}},
+		`{"maxOwners":2,"locks":[{"nodeID":"n1","created":"2026-03-02T22:00:00Z","TTL":1800000000000}]}`:         {{"n1", ends}},
+		`{"nodeID":"n1","created":"yesterday","TTL":1800000000000}`:                                              {{Node: "n1"}},
+		`{"nodeID":"n1","created":"2026-03-02T22:00:00Z","TTL":"30m"}`:                                           {{Node: "n1"}},
 		`{"maxOwners":2,"locks":[]}`: nil,
 		`not json`:                   nil,
 		`[]`:                         nil,

@@ -3,11 +3,15 @@
 package health
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"lamplighter.dev/inventory"
 )
 
 // A Node is what decisions need to know of a Node object.
@@ -24,6 +28,7 @@ type Node struct {
 	Maintenance    string    // who else is at work on it, or about to be; "" when nobody is: see Marks
 	AtWork         bool      // somebody of whom Maintenance tells has begun
 	CordonedBy     string    // the mark of whoever cordoned it for a visit; "" when nobody did
+	CordonTakenBy  string    // who has cordoned it since, as a field manager; "" when nobody has, or that is not known
 	Conditions     []NodeCondition
 	Created        time.Time
 }
@@ -46,6 +51,7 @@ func NodeOf(n *corev1.Node) Node {
 		Deleting:       n.DeletionTimestamp != nil,
 		Hold:           holdOf(n.Annotations),
 		CordonedBy:     n.Annotations[CordonedByAnnotation],
+		CordonTakenBy:  cordonTakenBy(n),
 	}
 	node.Maintenance, node.AtWork = maintenanceOf(n, Marks())
 	for _, c := range n.Status.Conditions {
@@ -67,6 +73,25 @@ func NodeOf(n *corev1.Node) Node {
 // wants it left alone. DaemonSet pods come up there all the same.
 func (n *Node) Cordoned() bool {
 	return n.Unschedulable || slices.ContainsFunc(n.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+}
+
+// cordonTakenBy finds another field manager than ours that has set the cordon of a
+// node that carries a mark. Whoever cordons a node that is cordoned already changes
+// nothing, and leaves no trace, unless he applies it.
+func cordonTakenBy(n *corev1.Node) string {
+	if !n.Spec.Unschedulable || n.Annotations[CordonedByAnnotation] == "" {
+		return ""
+	}
+	for _, e := range n.ManagedFields {
+		if e.Manager == inventory.FieldManager || e.FieldsV1 == nil {
+			continue
+		}
+		var fields fieldpath.Set
+		if fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw)) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "unschedulable")) {
+			return e.Manager
+		}
+	}
+	return ""
 }
 
 // holdOf reads the hold annotation. An annotation without a reason holds too.

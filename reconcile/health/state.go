@@ -23,6 +23,7 @@ type Situation struct {
 type Visit struct {
 	Evicted     time.Time     // when the last eviction was decided
 	GracePeriod time.Duration // of the pod that was evicted
+	Gone        time.Time     // when the node was first seen without a pod since; zero when it was not before
 	Replaced    time.Time     // when the first new pod was created; zero when none was seen
 }
 
@@ -219,15 +220,30 @@ func (p *Pod) heldBy() string {
 }
 
 // classifyAbsent waits for the pod after an eviction. When the old pod vanished
-// is not known, so the wait covers the longest that it may have taken.
+// is not known, so the wait covers the longest that it may have taken. One that
+// took longer is waited for from when it was first seen gone: before that no
+// other could start.
 func (s *Situation) classifyAbsent(now time.Time) Verdict {
 	wait := s.Visit.GracePeriod + s.TerminationTimeout + s.ReadyTimeout
 	v := Verdict{State: Replacing, Until: latest(s.Visit.Evicted, s.Node.Since).Add(wait)}
+	since := "of the eviction"
+	if late := s.goneSince(now).Add(s.ReadyTimeout); late.After(v.Until) {
+		v.Until, wait, since = late, s.ReadyTimeout, "after the old one was gone"
+	}
 	if !now.Before(v.Until) {
 		v.State, v.Until, v.Overdue = Failed, time.Time{}, true
-		v.Message = fmt.Sprintf("no new pod within %s of the eviction", shortDuration(wait))
+		v.Message = fmt.Sprintf("no new pod within %s %s", shortDuration(wait), since)
 	}
 	return v
+}
+
+// goneSince is since when the node is known to be without a pod: from now on if it
+// was not before.
+func (s *Situation) goneSince(now time.Time) time.Time {
+	if s.Visit.Gone.IsZero() {
+		return now
+	}
+	return s.Visit.Gone
 }
 
 // Available says whether the pod is Ready and has been for long enough.

@@ -36,7 +36,10 @@ func TestClassify(t *testing.T) {
 	dead := func(since time.Duration) Node { return Node{Name: "n", Since: ago(since)} }
 	should, stay, leave := Placement{ShouldRun: true, ShouldContinue: true}, Placement{ShouldContinue: true, Reason: "taint"}, Placement{Reason: "selector"}
 	visited := Visit{Evicted: ago(2 * time.Minute), GracePeriod: 30 * time.Second}
-	long := Visit{Evicted: ago(15*time.Minute + 30*time.Second), GracePeriod: 30 * time.Second}
+	long := Visit{Evicted: ago(15*time.Minute + 30*time.Second), GracePeriod: 30 * time.Second, Gone: ago(15 * time.Minute)}
+	hung := func(gone time.Duration) Visit {
+		return Visit{Evicted: ago(time.Hour), GracePeriod: 30 * time.Second, Gone: ago(gone)}
+	}
 	replaced := func(d time.Duration) Visit { return Visit{Evicted: ago(time.Hour), Replaced: ago(d)} }
 	tests := map[string]struct {
 		node      Node
@@ -73,6 +76,9 @@ func TestClassify(t *testing.T) {
 		"nothing":                                {up, should, nil, Visit{}, Missing, 0},
 		"nothing after an eviction":              {up, should, nil, visited, Replacing, 13*time.Minute + 30*time.Second},
 		"nothing long after an eviction":         {up, should, nil, long, Failed, 0},
+		"the old one hung and is gone just now":  {up, should, nil, Visit{Evicted: ago(time.Hour), GracePeriod: 30 * time.Second}, Replacing, 10 * time.Minute},
+		"it hung and is gone for a while":        {up, should, nil, hung(9 * time.Minute), Replacing, time.Minute},
+		"it hung and is gone for readyTimeout":   {up, should, nil, hung(10 * time.Minute), Failed, 0},
 		"not wanted":                             {up, leave, nil, Visit{}, NotWanted, 0},
 		"not wanted, the pod is going to be":     {up, leave, []*Pod{pod("old", nil)}, visited, NotWanted, 0},
 		"may stay, is not there":                 {up, stay, nil, visited, NotWanted, 0},

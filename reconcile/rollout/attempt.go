@@ -16,7 +16,8 @@ type AttemptResult string
 const (
 	// Sent: the pod is being evicted.
 	Sent AttemptResult = "sent"
-	// Refused: a disruption budget does not allow it now. See [Ledger.Refuse].
+	// Refused: a disruption budget does not allow it now, or would not allow the
+	// eviction that follows a drain. See [Ledger.Refuse].
 	Refused AttemptResult = "refused"
 	// Gone: the pod is no longer the one that was decided about. The next plan
 	// sees what is there now.

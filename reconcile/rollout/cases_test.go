@@ -78,7 +78,7 @@ func formatPlan(p Plan, s *scene) string {
 		if d.Message != "" {
 			fmt.Fprintf(&b, " (%s)", d.Message)
 		}
-		if d.Pod != nil {
+		if d.Action == Evict {
 			fmt.Fprintf(&b, " pod %s", d.Pod.UID)
 		}
 		b.WriteString("\n")
@@ -186,6 +186,9 @@ func (s *scene) formatSteps(v Visit) string {
 	}
 	for _, step := range v.Steps {
 		fmt.Fprintf(&b, "  %s:%s>%s %s", short(step.DaemonSet), step.From, step.To, s.relative(step.Evicted))
+		if !step.Gone.IsZero() {
+			fmt.Fprintf(&b, " gone %s", s.relative(step.Gone))
+		}
 		if !step.Replaced.IsZero() {
 			fmt.Fprintf(&b, " replaced %s", s.relative(step.Replaced))
 		}

@@ -26,8 +26,8 @@ type Drainage struct {
 type Uncordon struct {
 	Node   string
 	Policy string
-	// MarkOnly: somebody has uncordoned the node already. If he cordons it again,
-	// that is not ours to take off.
+	// MarkOnly: the cordon is not ours to take off. Somebody has uncordoned the node
+	// already and may cordon it again, or has done so.
 	MarkOnly bool
 }
 
@@ -61,7 +61,7 @@ func (v *Visit) preparing() bool {
 func (t *tour) marked(n *health.Node) bool { return t.markedFor(n, t.policy.Name) }
 
 func (f *fleet) markedFor(n *health.Node, policy string) bool {
-	return n.CordonedBy != "" && n.CordonedBy == CordonMark(f.instance, policy)
+	return n.CordonedBy != "" && n.CordonedBy == CordonMark(f.instance, policy) && n.CordonTakenBy == ""
 }
 
 // mustDrain says that the node has to be drained before its next eviction.
@@ -125,15 +125,19 @@ func (t *tour) leaveUndrained(s *stop) {
 // died between putting it there and taking it off. That waits for no window, but
 // for others who are at work there: most of them cordon no node that is cordoned,
 // and do not want it to fill up again.
-func (b *book) uncordons(f *fleet, instance string, policies []policy.UpgradePolicy) []Uncordon {
+func (b *book) uncordons(f *fleet, policies []policy.UpgradePolicy, a *alarm) []Uncordon {
 	var out []Uncordon
 	for _, n := range f.nodes {
-		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(instance, ""))
-		if !ours || instance == "" || n.AtWork || f.locked[n.Name] != "" {
+		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(f.instance, ""))
+		if !ours || f.instance == "" || n.AtWork {
+			continue
+		}
+		if l, locked := f.locked[n.Name]; locked {
+			a.at(l.until)
 			continue
 		}
 		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })
-		u := Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable}
+		u := Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable || n.CordonTakenBy != ""}
 		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains || (u.MarkOnly && !v.preparing()) {
 			out = append(out, u)
 		}

@@ -23,25 +23,34 @@ const (
 // that failed say nothing about the others, nor do those in which something was
 // stuck: with them no window might be long enough, and none would be measured
 // that shows otherwise.
-func estimate(p policy.UpgradePolicy, finished []Visit) time.Duration {
-	return measured(p, finished, Visit.Took)
+type estimate struct {
+	whole     time.Duration // until all pods have settled
+	afterJobs time.Duration // the same without the Jobs that come first
+	replacing time.Duration // without the drain either
+	verifying time.Duration // of the Jobs that come last, and need no window; zero until measured
 }
 
-// estimateDrained is the same without the drain: what is yet to come once that
-// has begun, since it can be given up at any time.
-func estimateDrained(p policy.UpgradePolicy, finished []Visit) time.Duration {
-	return measured(p, finished, Visit.replacing)
-}
-
-func measured(p policy.UpgradePolicy, finished []Visit, length func(Visit) time.Duration) time.Duration {
-	var took []time.Duration
-	for i := range finished {
-		if v := &finished[i]; v.Policy == p.Name && v.Outcome == Settled && v.replacing() > 0 && !v.wasStuck(p) {
-			took = append(took, length(*v))
+func newEstimate(p policy.UpgradePolicy, finished []Visit) estimate {
+	var usable []Visit
+	for _, v := range finished {
+		if v.Policy == p.Name && v.Outcome == Settled && v.replacing() > 0 && !v.wasStuck(p) {
+			usable = append(usable, v)
 		}
 	}
-	if len(took) < enough {
-		return p.VisitDuration
+	if len(usable) < enough {
+		return estimate{whole: p.VisitDuration, afterJobs: p.VisitDuration, replacing: p.VisitDuration}
+	}
+	return estimate{
+		whole: most(usable, Visit.Took), afterJobs: most(usable, Visit.afterJobs),
+		replacing: most(usable, Visit.replacing), verifying: most(usable, Visit.verifying),
+	}
+}
+
+// most is what 95 of 100 took at most.
+func most(visits []Visit, length func(Visit) time.Duration) time.Duration {
+	took := make([]time.Duration, len(visits))
+	for i, v := range visits {
+		took[i] = length(v)
 	}
 	slices.Sort(took)
 	return took[(len(took)*95+99)/100-1]

@@ -136,7 +136,7 @@ func (t *tour) evict(s *stop) {
 func (t *tour) decide(s *stop) {
 	d := &(*t.decisions)[s.decision]
 	d.Ruling = t.rule(ground{s.wave, s.set, s.state, s.hold})
-	if pod := s.pod; d.Action == Evict {
+	if pod := s.pod; d.Action == Evict || d.Action == Drain {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 	}
 }

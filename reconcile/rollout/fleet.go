@@ -32,7 +32,7 @@ type fleet struct {
 
 	rendered map[types.NamespacedName]string // digests of templates in Git
 
-	locked map[string]string // by node: what a DaemonSet says that it is about to do to it
+	locked map[string]locked // by node: what a DaemonSet says that it is about to do to it
 
 	outdated []int // by set: its pods of another revision
 
@@ -86,14 +86,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 	}
 	for i := range obs.DaemonSets {
 		d := &obs.DaemonSets[i]
-		for _, node := range d.Locks {
-			if f.locked == nil {
-				f.locked = map[string]string{}
-			}
-			if message := health.LockMessage(d); f.locked[node] == "" || message < f.locked[node] {
-				f.locked[node] = message
-			}
-		}
+		f.lock(d)
 		if !d.Deleting {
 			f.sets = append(f.sets, &daemonSet{DaemonSet: d, key: d.Name.String(), placer: health.NewPlacer(*d), needs: health.NeedsOf(d.Template)})
 		}
@@ -104,6 +97,44 @@ func newFleet(obs Observed, now time.Time) *fleet {
 	}
 	f.indexPods()
 	return f
+}
+
+// locked is what a DaemonSet says that it is about to do to a node, and until when
+// that counts; zero is without end.
+type locked struct {
+	message string
+	until   time.Time
+}
+
+// lock takes in the locks of a DaemonSet that have not ended. Of several for one node
+// the one counts that ends last.
+func (f *fleet) lock(d *health.DaemonSet) {
+	for _, l := range d.Locks {
+		if !l.Until.IsZero() && !f.sure.Before(l.Until) {
+			continue
+		}
+		if f.locked == nil {
+			f.locked = map[string]locked{}
+		}
+		next := locked{health.LockMessage(d), l.Until}
+		before, known := f.locked[l.Node]
+		if !known || before.outlives(next) < 0 || (before.outlives(next) == 0 && next.message < before.message) {
+			f.locked[l.Node] = next
+		}
+	}
+}
+
+// outlives compares when locks end: 1 says that this one ends later.
+func (l locked) outlives(o locked) int {
+	switch {
+	case l.until.Equal(o.until):
+		return 0
+	case l.until.IsZero():
+		return 1
+	case o.until.IsZero():
+		return -1
+	}
+	return l.until.Compare(o.until)
 }
 
 // indexPods threads the pods of each pair of node and DaemonSet together. Pods

@@ -99,7 +99,7 @@ func (t *tour) heldBySomebody(s *stop) hold {
 	case s.node.Deleting:
 		return hold{action: Hold, reason: NodeNotReady, message: "the node is being deleted"}
 	case t.maintenance(s.node) != "":
-		return hold{action: Hold, reason: NodeMaintenance, message: t.maintenance(s.node)}
+		return hold{Hold, NodeMaintenance, t.maintainedUntil(s.node), t.maintenance(s.node)}
 	case t.skipsCordoned(s.node):
 		return hold{action: Hold, reason: NodeCordoned, message: cordonedBy(s.node)}
 	case t.paused != nil:
@@ -112,11 +112,24 @@ func (t *tour) heldBySomebody(s *stop) hold {
 
 // maintenance says who else is at work on a node; "" when nobody is.
 func (t *tour) maintenance(n *health.Node) string {
-	return cmp.Or(n.Maintenance, t.locked[n.Name])
+	return cmp.Or(n.Maintenance, t.locked[n.Name].message)
+}
+
+// maintainedUntil is when that ends by itself; zero when it does not.
+func (t *tour) maintainedUntil(n *health.Node) time.Time {
+	if n.Maintenance != "" {
+		return time.Time{}
+	}
+	until := t.after(t.locked[n.Name].until)
+	t.alarm.at(until)
+	return until
 }
 
 func cordonedBy(n *health.Node) string {
-	if n.CordonedBy == "" {
+	switch {
+	case n.CordonTakenBy != "":
+		return "somebody has cordoned the node since we did: " + n.CordonTakenBy
+	case n.CordonedBy == "":
 		return "somebody has cordoned the node"
 	}
 	return "the node is cordoned for a visit of " + n.CordonedBy + ": if there is no such policy any more, uncordon it"
@@ -129,6 +142,9 @@ func (t *tour) skipsCordoned(n *health.Node) bool {
 
 func (t *tour) heldByTime(s *stop) hold {
 	w := t.windowOf(s.node)
+	if h := t.heldByLength(s, w); h.reason != "" {
+		return h
+	}
 	switch {
 	case !w.Open && !t.perNode:
 		return t.shut
@@ -141,10 +157,7 @@ func (t *tour) heldByTime(s *stop) hold {
 	case w.Close.IsZero(), s.visit != nil && s.begun:
 		return hold{}
 	}
-	takes, what := t.estimate, "a visit"
-	if s.visit != nil && !s.visit.Drain.Since.IsZero() {
-		takes, what = t.drained, "the rest of the visit"
-	}
+	takes, what := t.lengthOf(s)
 	last := w.Close.Add(-takes)
 	t.alarm.at(last.Add(1))
 	if t.now.After(last) {
@@ -153,6 +166,52 @@ func (t *tour) heldByTime(s *stop) hold {
 		})}
 	}
 	return hold{}
+}
+
+// lengthOf is how long a visit that has evicted nothing yet is to take, or what is
+// left of it. Jobs and drains that have begun can be given up at any time.
+func (t *tour) lengthOf(s *stop) (takes time.Duration, what string) {
+	switch {
+	case s.visit == nil:
+		return t.estimate.whole, "a visit"
+	case !s.visit.Drain.Since.IsZero():
+		return t.estimate.replacing, "the rest of the visit"
+	case len(s.visit.Jobs) > 0:
+		return t.estimate.afterJobs, "the rest of the visit"
+	}
+	return t.estimate.whole, "a visit"
+}
+
+// heldByLength holds a visit that fits into none of the openings ahead: waiting for
+// the next one would be in vain.
+func (t *tour) heldByLength(s *stop, w window.State) hold {
+	whole := t.estimate.whole
+	if w.NextOpen.IsZero() || (s.visit != nil && s.begun) || (w.Open && !t.now.After(w.Close.Add(-whole))) {
+		return hold{}
+	}
+	fit := t.fitFor(s.node)
+	if fit.Found {
+		return hold{}
+	}
+	return hold{action: Hold, reason: WindowTooShort, message: t.short.of(fit, func() string {
+		ahead := "ahead"
+		if !fit.Until.IsZero() {
+			ahead = "until " + fit.Until.Format(time.RFC3339)
+		}
+		return fmt.Sprintf("a visit takes %s, and no opening %s lasts that long", window.FormatDuration(whole), ahead)
+	})}
+}
+
+// fitFor says whether a visit fits into an opening for a node.
+func (t *tour) fitFor(n *health.Node) window.Fit {
+	if t.perNode {
+		return t.hours.fits(n.Labels, t.estimate.whole)
+	}
+	if t.fit == nil {
+		fit := t.hours.fits(n.Labels, t.estimate.whole)
+		t.fit = &fit
+	}
+	return *t.fit
 }
 
 // lateness is what makes it too late for a visit to start, or for the rest of one.
@@ -190,7 +249,7 @@ func (t *tour) heldByRefusal(s *stop) hold {
 		return hold{}
 	}
 	s.refused = r
-	if r.Errored {
+	if r.Errored && !r.Drained {
 		return hold{} // the node comes last, and that is enough
 	}
 	until := r.triedAgain()
@@ -252,11 +311,14 @@ func (t *tour) giveWay(s *stop) {
 	}
 	r := Refusal{
 		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: pod.UID, At: t.now, Errored: true,
-		Message: "no eviction was possible within " + doubt.String(),
+		Message: "no eviction was possible within " + doubt.String(), Drained: !s.visit.Drain.Done.IsZero(),
 	}
 	t.book.refuse(r)
 	s.refused = &r
 	t.forsake(s)
+	h := t.heldByRefusal(s)
+	h.until = time.Time{} // it runs from now
+	s.hold = t.share(h)
 }
 
 // forsake ends a visit that has nothing under way, and of what is in vain

@@ -49,6 +49,12 @@ func (h Hours) For(node labels.Set) window.State {
 	return h.adjust(h.moment.For(node), func() window.State { return h.after.For(node) })
 }
 
+// fits looks for an opening for a node with these labels that is as long as that,
+// by the calendar alone.
+func (h Hours) fits(node labels.Set, length time.Duration) window.Fit {
+	return h.moment.Fits(node, length)
+}
+
 func (h Hours) adjust(s window.State, after func() window.State) window.State {
 	switch {
 	case h.doubt != "":

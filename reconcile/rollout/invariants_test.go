@@ -23,7 +23,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 		if d.Action == Evict {
 			c.eviction(t, d)
 		}
-		if (d.Pod != nil) != (d.Action == Evict) || d.Reason == "" || !slices.Contains(Reasons(), d.Reason) {
+		if (d.Pod != nil) != (d.Action == Evict || d.Action == Drain) || d.Reason == "" || !slices.Contains(Reasons(), d.Reason) {
 			t.Errorf("malformed decision on %s: %+v", d.Node, *d.Ruling)
 		}
 	}
@@ -92,7 +92,7 @@ func (c *check) eviction(t reporter, d Decision) {
 			window.Close = until
 		}
 	}
-	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() && c.now.Add(estimate(p, c.obs.Ledger.Finished)).After(window.Close) {
+	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() && c.now.Add(newEstimate(p, c.obs.Ledger.Finished).whole).After(window.Close) {
 		t.Errorf("I3: starts on %s, too late before %s", d.Node, window.Close)
 	}
 	switch {

@@ -57,6 +57,7 @@ type Step struct {
 	GraceSeconds int       `json:"graceSeconds,omitempty"`
 	Evicted      time.Time `json:"evicted"`            // when the eviction was last decided
 	Term         int       `json:"term,omitzero"`      // in which that was; see [Term]
+	Gone         time.Time `json:"gone,omitzero"`      // when the node was first seen without a pod
 	Replaced     time.Time `json:"replaced,omitzero"`  // when the first new pod was created
 	Settled      time.Time `json:"settled,omitzero"`   // when the new pod had settled
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
@@ -78,9 +79,36 @@ const (
 	Released Outcome = "released"
 )
 
-// Took is how long the node was being drained and its pods replaced. Waiting for
-// a window between two DaemonSets does not count.
+// Took is how long the visit needed a window: for the Jobs before it, and while the
+// node was drained and its pods were replaced. Waiting for a window between two
+// DaemonSets does not count, nor do the Jobs after it.
 func (v Visit) Took() time.Duration {
+	before, _ := v.running()
+	return before + v.afterJobs()
+}
+
+// running is for how long the Jobs of the visit ran, before it and after it.
+func (v Visit) running() (before, after time.Duration) {
+	for _, r := range v.Jobs {
+		switch ran := r.Ended.Sub(r.Started); {
+		case r.Ended.IsZero():
+		case v.lastSettled() != nil && !r.Started.Before(v.lastSettled().Settled):
+			after += ran
+		default:
+			before += ran
+		}
+	}
+	return before, after
+}
+
+// verifying is for how long the Jobs after the visit ran.
+func (v Visit) verifying() time.Duration {
+	_, after := v.running()
+	return after
+}
+
+// afterJobs is Took without the Jobs.
+func (v Visit) afterJobs() time.Duration {
 	took := v.replacing()
 	if v.Drain.Done.After(v.Drain.Since) {
 		took += v.Drain.Done.Sub(v.Drain.Since)
@@ -88,7 +116,7 @@ func (v Visit) Took() time.Duration {
 	return took
 }
 
-// replacing is Took without the drain.
+// replacing is Took without the Jobs and the drain.
 func (v Visit) replacing() time.Duration {
 	var took time.Duration
 	for _, s := range v.Steps {
@@ -136,6 +164,7 @@ type Refusal struct {
 	At        time.Time `json:"at"`
 	Again     int       `json:"again,omitzero"`   // how often that pod was refused before
 	Drain     bool      `json:"drain,omitzero"`   // the node could not be emptied in time
+	Drained   bool      `json:"drained,omitzero"` // it had been emptied for that
 	Errored   bool      `json:"errored,omitzero"` // nobody refused: it was tried for a while and came to nothing
 	Gate      string    `json:"gate,omitempty"`   // whose Job did not succeed before the visit
 }
@@ -207,7 +236,8 @@ func (l Ledger) withoutPause(policy string) Ledger {
 // visit that had not begun ends with it, so that other nodes get its slot. One
 // in which a pod was evicted before stays open: its node may be down by our
 // doing. So does one that an earlier term has left, whose leader may have sent the
-// same eviction a moment later.
+// same eviction a moment later. The decision may be to drain: then the eviction that
+// was to follow would be refused, and nothing was done.
 func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 	if d.Pod == nil {
 		return l
@@ -223,6 +253,7 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		if v.Policy != d.Policy || v.Node != d.Node {
 			continue
 		}
+		l.Refusals[slices.IndexFunc(l.Refusals, r.sameNode)].Drained = !v.Drain.Done.IsZero()
 		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool {
 			return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried && s.Term == l.Term.Number
 		})

@@ -80,7 +80,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())
 	}
-	plan.Uncordons = b.uncordons(f, obs.Instance, policies)
+	plan.Uncordons = b.uncordons(f, policies, a)
 	plan.Jobs = b.newJobs()
 	plan.Questions = f.inquiry.questions()
 	plan.Ledger, plan.NextLook = b.close(f, policies), a.next

@@ -75,7 +75,7 @@ type Plan struct {
 type Decision struct {
 	*Ruling
 	Node string
-	Pod  *Eviction // set exactly when the Action is Evict
+	Pod  *Eviction // set exactly when the Action is Evict, or Drain: then it comes later
 }
 
 // A Ruling is what is decided of a node. Many nodes share one, so it is not to be
@@ -138,8 +138,9 @@ type PolicyStatus struct {
 	Paused         *Pause   // nil when it is not
 	Proceed        *Proceed // in force; nil when none is
 
-	Estimate time.Duration // of one visit
-	Never    string        // why it does not get to its end, whatever the windows; "" when it may
+	Estimate  time.Duration // of one visit, as far as it needs a window
+	Verifying time.Duration // for what its Jobs take after that
+	Never     string        // why it does not get to its end, whatever the windows; "" when it may
 }
 
 // Counts is one DaemonSet over its nodes, counted from pods.

@@ -53,6 +53,7 @@ func timeless(p Plan, now, later time.Time) Plan {
 			visits[i].Steps = slices.Clone(visits[i].Steps)
 			for j := range visits[i].Steps {
 				zero(&visits[i].Steps[j].Evicted)
+				zero(&visits[i].Steps[j].Gone)
 			}
 		}
 	}
@@ -94,6 +95,7 @@ func checkConstant(t reporter, s *scene, plan Plan) {
 func checkConstantOf(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, plan Plan) {
 	t.Helper()
 	obs.Ledger.Term = plan.Ledger.Term // it has begun by then
+	obs.Ledger.Visits = seenGone(obs.Ledger.Visits, plan.Ledger.Visits)
 	until := plan.NextLook
 	if until.IsZero() {
 		until = now.Add(365 * day)
@@ -107,6 +109,24 @@ func checkConstantOf(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 			t.Errorf("the plan changes %s after now, before NextLook (-now +later):\n%s", at.Sub(now), diff)
 		}
 	}
+}
+
+// seenGone are the visits of before, with what a plan has put on record of when their
+// nodes were without a pod.
+func seenGone(visits, planned []Visit) []Visit {
+	visits = cloneVisits(visits)
+	for _, p := range planned {
+		for i := range visits {
+			if v := &visits[i]; v.Policy == p.Policy && v.Node == p.Node {
+				for j := range v.Steps {
+					if s := p.step(v.Steps[j].DaemonSet); s != nil && s.To == v.Steps[j].To {
+						v.Steps[j].Gone = s.Gone
+					}
+				}
+			}
+		}
+	}
+	return visits
 }
 
 // checkShuffled wants the same plan from the same input in another order.

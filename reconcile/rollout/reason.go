@@ -21,6 +21,8 @@ const (
 	Frozen Reason = "Frozen"
 	// TooLateToStart: a visit would not end before the window closes.
 	TooLateToStart Reason = "TooLateToStart"
+	// WindowTooShort: no opening ahead is as long as a visit.
+	WindowTooShort Reason = "WindowTooShort"
 	// BudgetSpent: as many nodes are visited as may be.
 	BudgetSpent Reason = "BudgetSpent"
 	// WaveWaiting: an earlier wave is not settled.
@@ -77,7 +79,7 @@ const (
 // Reasons lists every Reason, in the order in which the documentation has them.
 func Reasons() []Reason {
 	return []Reason{
-		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, BudgetSpent,
+		UpToDate, Start, Settling, Replacing, WindowShut, Frozen, TooLateToStart, WindowTooShort, BudgetSpent,
 		WaveWaiting, Soaking, TopologyBusy, NodeBusy, NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned,
 		WouldNotReturn, NoRoom, RevisionNotObserved, StuckTerminating, DisruptionBudget, Checking, NotAdmitted, GateShut, JobRunning, Draining, DrainFailed, Failed, Halted, Paused,
 		ClockUntrusted,

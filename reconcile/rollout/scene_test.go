@@ -107,12 +107,12 @@ func (s *scene) read(w []string) {
 		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
 			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged"),
 			Gate: strings.TrimPrefix(strings.Join(slices.DeleteFunc(w[5:], func(word string) bool { return word == "acknowledged" }), ""), "gate=")})
-	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES]
+	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES [drain|drained]]
 		again := 0
 		if len(w) > 6 {
 			again = number(s.t, w[6]) - 1
 		}
-		l.Refusals = append(l.Refusals, Refusal{Again: again, Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
+		l.Refusals = append(l.Refusals, Refusal{Again: again, Drain: slices.Contains(w, "drain"), Drained: slices.Contains(w, "drained"), Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))
@@ -249,7 +249,7 @@ func (s *scene) readSettled(w []string) SettledWave {
 }
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
-// [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE]
+// [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE or NODE:TIME-LEFT]
 // [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE] [since=AGE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
@@ -291,7 +291,12 @@ func (s *scene) readDaemonSet(w []string) {
 		case "needs":
 			d.Template.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(value)}}}}
 		case "locks":
-			d.Locks = append(d.Locks, value)
+			node, left, ends := strings.Cut(value, ":")
+			lock := health.Lock{Node: node}
+			if ends {
+				lock.Until = s.now.Add(age(s.t, left))
+			}
+			d.Locks = append(d.Locks, lock)
 		case "select":
 			d.Template.NodeSelector = labelSet(value)
 		default:
@@ -334,6 +339,8 @@ func (s *scene) readNode(w []string) {
 			n.Taints = append(n.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffect(effect)})
 		case "cordonedby":
 			n.Unschedulable, n.CordonedBy = true, value
+		case "cordontaken":
+			n.CordonTakenBy = value
 		case "uncordoned": // by hand, after cordonedby
 			n.Unschedulable = false
 		case "condition":
@@ -412,7 +419,7 @@ func (s *scene) readMeasured(w []string) Visit {
 }
 
 // readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
-// replaced=AGE,settled=AGE,retried)...".
+// gone=AGE,replaced=AGE,settled=AGE,retried)...".
 func (s *scene) readVisit(w []string) Visit {
 	s.t.Helper()
 	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
@@ -438,6 +445,8 @@ func (s *scene) readVisit(w []string) Visit {
 			switch key, value, _ := strings.Cut(attribute, "="); key {
 			case "evicted":
 				step.Evicted = s.now.Add(-age(s.t, value))
+			case "gone":
+				step.Gone = s.now.Add(-age(s.t, value))
 			case "replaced":
 				step.Replaced = s.now.Add(-age(s.t, value))
 			case "settled":

@@ -354,7 +354,7 @@ func (s *simulation) share(d *Decision) time.Duration {
 	var estimate time.Duration
 	for _, p := range s.last.Policies {
 		if p.Name == d.Policy {
-			estimate = p.Estimate
+			estimate = p.Estimate + p.Verifying
 		}
 	}
 	left, pods := estimate, 1

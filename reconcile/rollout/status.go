@@ -12,7 +12,7 @@ func (t *tour) status() PolicyStatus {
 	s := PolicyStatus{
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
-		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), Estimate: t.estimate,
+		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), Estimate: t.estimate.whole, Verifying: t.estimate.verifying,
 		Paused: t.paused, Proceed: t.hours.proceed,
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
@@ -24,7 +24,7 @@ func (t *tour) status() PolicyStatus {
 		}
 		s.Remaining++
 		switch w := &works[stop.wave]; {
-		case stop.reason().needsSomebody():
+		case stop.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
 		case stop.visit != nil && !stop.reason().stopsPolicy():
@@ -57,11 +57,17 @@ func (t *tour) newWork() []work {
 // needsSomebody says that time alone does not end a hold.
 func (r Reason) needsSomebody() bool {
 	switch r {
-	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned, WouldNotReturn, NoRoom, Failed, StuckTerminating:
+	case NodeHeld, DaemonSetHeld, NodeNotReady, NodeMaintenance, NodeCordoned, WouldNotReturn, NoRoom, WindowTooShort, Failed, StuckTerminating:
 		return true
 	default:
 		return false
 	}
+}
+
+// needsSomebody says that time alone does not end the hold of a stop. A lock may end
+// by itself.
+func (s *stop) needsSomebody() bool {
+	return s.reason().needsSomebody() && (s.reason() != NodeMaintenance || s.hold.until.IsZero())
 }
 
 // stopsPolicy says that nothing of the policy goes on.
@@ -79,6 +85,8 @@ func (t *tour) never(works []work, s PolicyStatus) string {
 		}
 	}
 	switch {
+	case waiting == 0 && underWay == 0 && t.short.text != "":
+		return t.short.text
 	case waiting == 0 && underWay == 0:
 		return fmt.Sprintf("all %d nodes that remain wait for somebody", s.Remaining)
 	case waiting == 0:

@@ -31,8 +31,7 @@ type tour struct {
 	hours     Hours
 	window    window.State // for some node
 	perNode   bool         // windows select nodes
-	estimate  time.Duration
-	drained   time.Duration // the estimate of a visit that has begun with its drain
+	estimate  estimate
 	paused    *Pause
 	counts    []Counts        // by place in sets
 	outdated  []int           // by place in sets: nodes that are on another revision
@@ -55,6 +54,8 @@ type tour struct {
 	ground   ground            // of that
 	shut     hold              // what a window means that is shut for all nodes
 	late     sentence[lateness]
+	fit      *window.Fit // of a visit into windows that are for all nodes; nil while that is not known
+	short    sentence[window.Fit]
 }
 
 func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]Decision) *tour {
@@ -66,8 +67,7 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			TerminationTimeout: p.TerminationTimeout,
 		},
 		hours:    NewHours(p, b.ledger, f.doubt, f.now),
-		estimate: estimate(p, b.ledger.Finished),
-		drained:  estimateDrained(p, b.ledger.Finished),
+		estimate: newEstimate(p, b.ledger.Finished),
 		busy:     map[string]string{}, gateHolds: map[int]hold{},
 	}
 	for _, name := range p.DaemonSets {
@@ -189,7 +189,7 @@ func (s *Step) visit() health.Visit {
 	if s == nil || !s.Settled.IsZero() {
 		return health.Visit{}
 	}
-	return health.Visit{Evicted: s.Evicted, GracePeriod: time.Duration(s.GraceSeconds) * time.Second, Replaced: s.Replaced}
+	return health.Visit{Evicted: s.Evicted, GracePeriod: time.Duration(s.GraceSeconds) * time.Second, Gone: s.Gone, Replaced: s.Replaced}
 }
 
 // count adds the pods in the buffer to the DaemonSet's counts.

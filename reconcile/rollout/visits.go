@@ -17,19 +17,26 @@ import (
 const doubt = time.Minute
 
 // firstInsistence is how long after a first refusal the same pod is left alone:
-// after each further one twice as long, up to lastInsistence.
+// after each further one twice as long, up to lastInsistence. If the node is drained
+// for it, others have lost their pods in vain, and the waits are longer.
 const (
 	firstInsistence = 30 * time.Second
 	lastInsistence  = 5 * time.Minute
+
+	firstDrainAgain = 5 * time.Minute
+	lastDrainAgain  = 24 * time.Hour
 )
 
 // triedAgain is when the eviction may be tried again.
 func (r Refusal) triedAgain() time.Time {
-	wait := firstInsistence
-	for n := 0; n < r.Again && wait < lastInsistence; n++ {
+	wait, last := firstInsistence, lastInsistence
+	if r.Drain || r.Drained {
+		wait, last = firstDrainAgain, lastDrainAgain
+	}
+	for n := 0; n < r.Again && wait < last; n++ {
 		wait *= 2
 	}
-	return r.At.Add(min(wait, lastInsistence))
+	return r.At.Add(min(wait, last))
 }
 
 // book is the ledger while a plan is made.
@@ -97,7 +104,7 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 	v.Finished, v.Outcome = now, outcome
 	for i := range v.Steps {
 		s := &v.Steps[i]
-		s.Pod, s.Term, s.Replaced = "", 0, time.Time{} // of no use to history
+		s.Pod, s.Term, s.Gone, s.Replaced = "", 0, time.Time{}, time.Time{} // of no use to history
 	}
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
@@ -177,12 +184,26 @@ func (s *Step) renew(d *daemonSet, pods []*health.Pod, f *fleet) {
 		}
 	}
 	if gone {
-		s.To, s.Evicted, s.Replaced = d.Revision, f.now, time.Time{}
+		s.To, s.Evicted, s.Gone, s.Replaced = d.Revision, f.now, time.Time{}, time.Time{}
+	}
+}
+
+// vacate remembers when the node was first seen without a pod: that is when the new
+// one can start, however long the old one took to go. After one that hung it starts
+// anew.
+func (s *Step) vacate(v health.Verdict, now time.Time) {
+	switch {
+	case s == nil || !s.Settled.IsZero():
+	case v.State == health.Stuck:
+		s.Gone, s.Replaced = time.Time{}, time.Time{}
+	case v.State == health.Replacing && v.Pod == nil && s.Gone.IsZero():
+		s.Gone = now
 	}
 }
 
 // follow writes into a step what has become of it.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
+	s.vacate(v, t.now)
 	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
 		return
 	}

@@ -59,6 +59,8 @@ type wave struct {
 	settledAt time.Time // when the last of them had
 
 	toVisit   int    // nodes that are visited or to be
+	refused   int    // of those, the ones on which the last try came to nothing
+	obstacle  string // what came in between on the first of them
 	unsettled int    // nodes whose new pods are not settled, though we do not visit them
 	failed    int    // of those, the ones whose failure nobody has acknowledged
 	blocked   int    // nodes that wait for somebody
@@ -155,7 +157,25 @@ func (t *tour) weighWave(s *stop) {
 		w.blocked++
 	default:
 		w.toVisit++
+		t.weighRefusal(s, w)
 	}
+}
+
+// weighRefusal counts a node of which the last try came to nothing, and that is left
+// alone for a while.
+func (t *tour) weighRefusal(s *stop, w *wave) {
+	if s.refused == nil || !s.reason().afterRefusal() {
+		return
+	}
+	w.refused++
+	if w.obstacle == "" {
+		w.obstacle = fmt.Sprintf("%s: %s: %s", s.node.Name, s.reason(), s.hold.message)
+	}
+}
+
+// afterRefusal says that the hold is there because a try came to nothing.
+func (r Reason) afterRefusal() bool {
+	return r == DrainFailed || r == DisruptionBudget || r == GateShut
 }
 
 // runsUnsettled says that the node has, or is about to get, a pod of the revision
@@ -209,6 +229,9 @@ func (t *tour) progress() {
 // earlier wave has settled; doubt says why the clock is not to be trusted.
 func (w *wave) weigh(now time.Time, proven bool, doubt string) {
 	switch {
+	case w.toVisit > 0 && w.refused == w.toVisit:
+		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle, and the last try on each came to nothing: %s; to go on without a node, hold it",
+			w.nodes-w.settled-w.blocked, w.nodes, w.obstacle)
 	case w.toVisit > 0:
 		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle", w.nodes-w.settled-w.blocked, w.nodes)
 	case w.soaked, w.nodes == 0 && proven:

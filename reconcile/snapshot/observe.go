@@ -194,7 +194,7 @@ func (o Object) live(id inventory.ID) inventory.Live {
 func (n Node) health() health.Node {
 	out := health.Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since, NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
 		Created: n.Created,
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Conditions)) {
@@ -230,8 +230,16 @@ func (d DaemonSet) health() (health.DaemonSet, error) {
 	return health.DaemonSet{
 		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Generation: d.Generation, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
-		Deleting: d.Deleting, Locks: d.Locks, Template: template, History: history,
+		Deleting: d.Deleting, Locks: d.locks(), Template: template, History: history,
 	}, nil
+}
+
+func (d DaemonSet) locks() []health.Lock {
+	var locks []health.Lock
+	for _, node := range d.Locks {
+		locks = append(locks, health.Lock{Node: node, Until: d.LockEnds[node]})
+	}
+	return locks
 }
 
 // naming is a pod spec that names these objects, as [health.References] finds

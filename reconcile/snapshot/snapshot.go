@@ -89,6 +89,7 @@ type Node struct {
 	Maintenance    string            `json:"maintenance,omitempty"`
 	AtWork         bool              `json:"atWork,omitempty"`
 	CordonedBy     string            `json:"cordonedBy,omitempty"`
+	CordonTakenBy  string            `json:"cordonTakenBy,omitempty"`
 	Conditions     map[string]string `json:"conditions,omitempty"` // status by type, of those that gates ask for
 	Created        time.Time         `json:"created,omitzero"`
 }
@@ -113,6 +114,8 @@ type DaemonSet struct {
 	MinReadySeconds  int32     `json:"minReadySeconds,omitempty"`
 	Deleting         bool      `json:"deleting,omitempty"`
 	Locks            []string  `json:"locks,omitempty"`
+	// LockEnds says when the locks of nodes end by themselves, of those that do.
+	LockEnds map[string]time.Time `json:"lockEnds,omitempty"`
 
 	NodeName     string               `json:"nodeName,omitempty"`
 	NodeSelector map[string]string    `json:"nodeSelector,omitempty"`

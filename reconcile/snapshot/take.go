@@ -175,7 +175,7 @@ func quantities(v any) any {
 func nodeOf(n health.Node) Node {
 	out := Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since.UTC(), NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
 		Created: n.Created.UTC(),
 	}
 	for _, c := range n.Conditions {
@@ -194,7 +194,17 @@ func daemonSetOf(d health.DaemonSet) DaemonSet {
 	out := DaemonSet{
 		Namespace: d.Name.Namespace, Name: d.Name.Name, UID: d.UID, Generation: d.Generation, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
-		Deleting: d.Deleting, Locks: d.Locks,
+		Deleting: d.Deleting,
+	}
+	for _, l := range d.Locks {
+		out.Locks = append(out.Locks, l.Node)
+		if l.Until.IsZero() {
+			continue
+		}
+		if out.LockEnds == nil {
+			out.LockEnds = map[string]time.Time{}
+		}
+		out.LockEnds[l.Node] = l.Until.UTC()
 	}
 	if t := d.Template; t != nil {
 		out.NodeName, out.NodeSelector, out.Tolerations, out.HostNetwork = t.NodeName, t.NodeSelector, t.Tolerations, t.HostNetwork

@@ -67,10 +67,26 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 		message = "" // the calendar explains itself
 	}
 	b.decide(link, mark, message, d.Until)
+	b.lookNext(link, node)
 	if d.Reason == rollout.Start {
 		b.add("eviction", OK, "the pod is evicted in this pass")
 	}
 	return b.chain
+}
+
+// lookNext names the command that shows more of what decides, where that is neither
+// the pod nor the policy.
+func (b *builder) lookNext(link string, node *health.Node) {
+	look := ""
+	switch link {
+	case "job":
+		look = fmt.Sprintf("kubectl -n %s get jobs,pods -l lamplighter.dev/node=%s", b.Observation.Instance.Namespace, node.Name)
+	case "drain":
+		look = "kubectl get pods -A --field-selector spec.nodeName=" + node.Name
+	}
+	if look != "" && b.chain.Decides >= 0 {
+		b.chain.Links[b.chain.Decides].Look = look
+	}
 }
 
 // strangerChain is for a node on which no policy has anything.

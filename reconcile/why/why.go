@@ -253,6 +253,8 @@ func linkOf(r rollout.Reason) (name string, mark Mark) {
 		return "clock", Stops
 	case rollout.WindowShut, rollout.Frozen, rollout.TooLateToStart:
 		return "window", Waits
+	case rollout.WindowTooShort:
+		return "window", Stops
 	case rollout.GateShut:
 		return "gate", Waits
 	case rollout.JobRunning:

@@ -5,6 +5,7 @@ package why_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
 	"lamplighter.dev/reconcile/why"
+	"lamplighter.dev/reconcile/window"
 )
 
 var (
@@ -56,6 +59,7 @@ func input(t *testing.T) why.Input {
 	}
 	in := why.Input{Now: now}
 	in.Observation = reconcile.Observation{
+		Instance:   inventory.Instance{Namespace: "ops", Name: "prod"},
 		Policies:   set,
 		State:      reconcile.State{Record: reconcile.Record{Since: now.Add(-time.Hour), Commit: reconcile.Commit{Hash: "0123456789", Subject: "cni 2"}}},
 		DaemonSets: []health.DaemonSet{{Name: cni, UID: "ds", Revision: "new", RevisionObserved: true, OnDelete: true, Template: &corev1.PodSpec{}}},
@@ -94,8 +98,11 @@ func lines(c why.Chain) string {
 			fmt.Fprintf(&b, "    %s\n", l.Look)
 		}
 	}
-	return strings.TrimSpace(b.String())
+	return jobName.ReplaceAllString(strings.TrimSpace(b.String()), "$1")
 }
+
+// jobName ends with a digest, which says nothing to a reader.
+var jobName = regexp.MustCompile(`(lamplighter-smoke)-[0-9a-f]{18}`)
 
 func warning(kind string, name types.NamespacedName, reason, message string) health.Event {
 	return health.Event{About: health.Subject{Kind: kind, Name: name}, Reason: reason, Message: message, Warning: true, Count: 3, Last: now}
@@ -210,6 +217,57 @@ keep: UpToDate
   ok node: Ready
   ok pod: agents/cni-n1 of new: current, Ready since 2026-11-30T20:30:00Z
   note events: cannot be read: forbidden`},
+		"a Job after the visit has failed": {
+			func(in *why.Input) {
+				in.Observation.Pods[0].Hash = "new"
+				smoke(t, in)
+				at := now.Add(-10 * time.Minute)
+				run := jobOf(t, *in)
+				run.Started, run.Ended, run.Failed, run.Message = at, at.Add(time.Minute), true, "1 pod has failed: exit code 7"
+				in.Observation.State.Ledger.Visits[0].Jobs = []rollout.JobRun{run}
+			}, `
+hold: Failed
+  ok commit: 0123456 cni 2, in force since 2026-11-30T20:30:00Z
+  ok revision: agents/cni is at new
+  ok placement: agents/cni should run here
+  ok node: Ready
+  ok pod: agents/cni-n1 of new: current, Ready since 2026-11-30T20:30:00Z
+  stop policy: halted: nodes failed: 1, maxFailures: 0; first n1 with agents/cni at new: gate smoke: 1 pod has failed: exit code 7
+    lamplighter resume network
+  ok window: night opened 21:00 UTC, closes 23:00
+  ok budget: 1 of at most 1 nodes are visited: n1
+> stop job: gate smoke: 1 pod has failed: exit code 7
+    kubectl -n ops get jobs,pods -l lamplighter.dev/node=n1`},
+		"a Job after the visit runs": {
+			func(in *why.Input) {
+				in.Observation.Pods[0].Hash = "new"
+				smoke(t, in)
+			}, `
+wait: JobRunning
+  ok commit: 0123456 cni 2, in force since 2026-11-30T20:30:00Z
+  ok revision: agents/cni is at new
+  ok placement: agents/cni should run here
+  ok node: Ready
+  ok pod: agents/cni-n1 of new: current, Ready since 2026-11-30T20:30:00Z
+  ok policy: neither paused nor halted
+  ok window: night opened 21:00 UTC, closes 23:00
+  ok budget: 1 of at most 1 nodes are visited: n1
+> wait job: gate smoke: Job lamplighter-smoke is created
+    kubectl -n ops get jobs,pods -l lamplighter.dev/node=n1`},
+		"no window is long enough": {
+			func(in *why.Input) {
+				in.Observation.Policies.Upgrades[0].VisitDuration = 3 * time.Hour
+				in.Observation.Policies.Upgrades[0].Calendar.Allows = append(in.Observation.Policies.Upgrades[0].Calendar.Allows, nextNight(t))
+			}, `
+hold: WindowTooShort
+  ok commit: 0123456 cni 2, in force since 2026-11-30T20:30:00Z
+  ok revision: agents/cni is at new
+  ok placement: agents/cni should run here
+  ok node: Ready
+  ok pod: agents/cni-n1 of old: outdated, Ready since 2026-11-30T20:30:00Z
+  ok policy: neither paused nor halted
+> stop window: night opened 21:00 UTC, closes 23:00; a visit takes 3h, and no opening ahead lasts that long
+  ok budget: 0 of at most 1 nodes are visited`},
 		"no policy has anything there": {
 			func(in *why.Input) {
 				in.Observation.Pods = nil
@@ -232,6 +290,39 @@ none: no policy has a DaemonSet on this node
 			}
 		})
 	}
+}
+
+// smoke gives the policy a Job that runs after a visit, and n1 a visit that has
+// settled.
+func smoke(t *testing.T, in *why.Input) {
+	t.Helper()
+	p := &in.Observation.Policies.Upgrades[0]
+	p.Gates = []policy.Gate{{Name: "smoke", Job: policy.JobGate{When: policy.After, Timeout: time.Hour, Spec: "{}"}}}
+	in.Observation.State.Ledger.Visits = []rollout.Visit{{Policy: "network", Node: "n1", Started: now.Add(-20 * time.Minute), Steps: []rollout.Step{
+		{DaemonSet: "agents/cni", From: "old", To: "new", Pod: "gone", Evicted: now.Add(-20 * time.Minute), Settled: now.Add(-15 * time.Minute)},
+	}}}
+}
+
+// jobOf is the Job that the planner decides to run.
+func jobOf(t *testing.T, in why.Input) rollout.JobRun {
+	t.Helper()
+	in.Observation.Answers, in.Observation.Supposed = rollout.Answers{}, false
+	for _, v := range planned(t, in).Plan.Rollout.Ledger.Visits {
+		if len(v.Jobs) == 1 {
+			return v.Jobs[0]
+		}
+	}
+	t.Fatal("no Job is decided")
+	return rollout.JobRun{}
+}
+
+func nextNight(t *testing.T) window.Window {
+	t.Helper()
+	w, err := window.OneOff("next", now.Add(24*time.Hour), now.Add(26*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 // Whatever the planner says, a link carries it, and only up to date and about to

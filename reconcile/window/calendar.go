@@ -30,6 +30,7 @@ type Moment struct {
 type nodeStates struct {
 	mu    sync.Mutex
 	bySet map[uint64]State
+	fits  map[fitKey]Fit
 }
 
 // At evaluates the calendar at the given instant.
@@ -37,7 +38,7 @@ func (c Calendar) At(now time.Time) Moment {
 	m := Moment{calendar: c, now: now, any: c.state(now)}
 	for i := range c.Allows {
 		if c.Allows[i].Selector != nil {
-			m.byNode = &nodeStates{bySet: map[uint64]State{}}
+			m.byNode = &nodeStates{bySet: map[uint64]State{}, fits: map[fitKey]Fit{}}
 			break
 		}
 	}
@@ -56,15 +57,9 @@ func (m Moment) For(node labels.Set) State {
 	if m.byNode == nil || m.calendar.Always {
 		return m.any
 	}
-	const most = 64 // windows in one set
-	if len(m.calendar.Allows) > most {
+	set, ok := m.windowsOf(node)
+	if !ok {
 		return m.calendar.For(node).state(m.now)
-	}
-	var set uint64
-	for i := range m.calendar.Allows {
-		if m.calendar.Allows[i].selects(node) {
-			set |= 1 << i
-		}
 	}
 	m.byNode.mu.Lock()
 	defer m.byNode.mu.Unlock()
@@ -74,6 +69,20 @@ func (m Moment) For(node labels.Set) State {
 		m.byNode.bySet[set] = s
 	}
 	return s
+}
+
+// windowsOf are the windows that select a node, unless there are too many for one set.
+func (m Moment) windowsOf(node labels.Set) (set uint64, ok bool) {
+	const most = 64
+	if len(m.calendar.Allows) > most {
+		return 0, false
+	}
+	for i := range m.calendar.Allows {
+		if m.calendar.Allows[i].selects(node) {
+			set |= 1 << i
+		}
+	}
+	return set, true
 }
 
 // For is the calendar for a node with these labels: only the windows that

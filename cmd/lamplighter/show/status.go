@@ -185,7 +185,7 @@ func lamp(d rollout.Decision) string {
 		return lampActive
 	case rollout.Failed, rollout.StuckTerminating:
 		return lampFailed
-	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeMaintenance, rollout.NodeCordoned, rollout.WouldNotReturn, rollout.NoRoom:
+	case rollout.NodeHeld, rollout.DaemonSetHeld, rollout.NodeNotReady, rollout.NodeMaintenance, rollout.NodeCordoned, rollout.WouldNotReturn, rollout.NoRoom, rollout.WindowTooShort:
 		return lampAway
 	default:
 		return lampWaiting

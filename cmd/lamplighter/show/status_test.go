@@ -107,7 +107,7 @@ func TestEveryReasonHasALamp(t *testing.T) {
 		rollout.Start:    "~", rollout.Settling: "~", rollout.Replacing: "~",
 		rollout.Draining: "~", rollout.JobRunning: "~",
 		rollout.Failed: "!", rollout.StuckTerminating: "!",
-		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
+		rollout.NodeHeld: "-", rollout.DaemonSetHeld: "-", rollout.NodeNotReady: "-", rollout.NodeCordoned: "-", rollout.NoRoom: "-", rollout.WindowTooShort: "-", rollout.NodeMaintenance: "-", rollout.WouldNotReturn: "-",
 	}
 	for _, reason := range rollout.Reasons() {
 		plan := reconcile.Plan{Rollout: rollout.Plan{Decisions: []rollout.Decision{{Ruling: &rollout.Ruling{Reason: reason}}}}}
