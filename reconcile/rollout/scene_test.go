@@ -404,64 +404,6 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 	return p
 }
 
-func (s *scene) readMeasured(w []string) Visit {
-	s.t.Helper()
-	settled := s.now.Add(-day)
-	v := Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled}
-	evicted := settled.Add(-age(s.t, w[3]))
-	if len(w) > 4 {
-		v.Drain.Since = evicted
-		evicted = evicted.Add(age(s.t, w[4]))
-		v.Drain.Done = evicted
-	}
-	v.Steps = []Step{{DaemonSet: "x/x", To: "x", Evicted: evicted, Settled: settled}}
-	return v
-}
-
-// readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
-// gone=AGE,replaced=AGE,settled=AGE,retried)...".
-func (s *scene) readVisit(w []string) Visit {
-	s.t.Helper()
-	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
-	for _, word := range w[3:] {
-		if value, isDrain := strings.CutPrefix(word, "drain="); isDrain { // SINCE, and DONE after a slash
-			since, done, isDone := strings.Cut(value, "/")
-			if v.Drain.Since = s.now.Add(-age(s.t, since)); isDone {
-				v.Drain.Done = s.now.Add(-age(s.t, done))
-			} else {
-				v.Drain.Message = "2 pods are left"
-			}
-			continue
-		}
-		if value, isJob := strings.CutPrefix(word, "job="); isJob {
-			v.Jobs = append(v.Jobs, s.readJobRun(w[2], value))
-			continue
-		}
-		head, rest, _ := strings.Cut(strings.TrimSuffix(word, ")"), "(")
-		name, revisions, _ := strings.Cut(head, ":")
-		from, to, _ := strings.Cut(revisions, ">")
-		step := Step{DaemonSet: "ns/" + name, From: from, To: to, Pod: uid(w[2], name, from), GraceSeconds: 30}
-		for attribute := range strings.SplitSeq(rest, ",") {
-			switch key, value, _ := strings.Cut(attribute, "="); key {
-			case "evicted":
-				step.Evicted = s.now.Add(-age(s.t, value))
-			case "gone":
-				step.Gone = s.now.Add(-age(s.t, value))
-			case "replaced":
-				step.Replaced = s.now.Add(-age(s.t, value))
-			case "settled":
-				step.Settled = s.now.Add(-age(s.t, value))
-			case "retried":
-				step.Retried = true
-			default:
-				s.t.Fatalf("visit: unknown attribute %q", attribute)
-			}
-		}
-		v.Steps = append(v.Steps, step)
-	}
-	return v
-}
-
 func uid(node, daemonSet, hash string) types.UID {
 	return types.UID(node + "-" + daemonSet + "-" + hash)
 }
