@@ -48,6 +48,8 @@ type Observed struct {
 	// Supposed says that every answer would be yes, unless an objection is on
 	// record. It is for those who look, and must not evict.
 	Supposed bool
+
+	estimates map[string]estimate // by policy, if they are not to be measured
 }
 
 // A Plan is what to do now, and what to remember.

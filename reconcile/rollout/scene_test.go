@@ -99,7 +99,7 @@ func (s *scene) read(w []string) {
 		s.readNode(w)
 	case "visit":
 		l.Visits = append(l.Visits, s.readVisit(w))
-	case "measured": // measured POLICY COUNT DURATION [DRAIN], which is a part of it
+	case "measured":
 		for range number(s.t, w[2]) {
 			l.Finished = append(l.Finished, s.readMeasured(w))
 		}

@@ -7,15 +7,27 @@ import (
 	"time"
 )
 
+// readMeasured reads "measured POLICY COUNT DURATION [drain=DURATION] [before=DURATION]
+// [after=DURATION]": a drain is a part of the whole, as are the Jobs before the visit; those after
+// it are not.
 func (s *scene) readMeasured(w []string) Visit {
 	s.t.Helper()
 	settled := s.now.Add(-day)
 	v := Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled}
 	evicted := settled.Add(-age(s.t, w[3]))
-	if len(w) > 4 {
-		v.Drain.Since = evicted
-		evicted = evicted.Add(age(s.t, w[4]))
-		v.Drain.Done = evicted
+	for _, word := range w[4:] {
+		switch key, value, _ := strings.Cut(word, "="); key {
+		case "before":
+			v.Jobs = append(v.Jobs, JobRun{Gate: "before", Started: evicted, Ended: evicted.Add(age(s.t, value))})
+			evicted = evicted.Add(age(s.t, value))
+		case "drain":
+			v.Drain = Drainage{Since: evicted, Done: evicted.Add(age(s.t, value))}
+			evicted = v.Drain.Done
+		case "after":
+			v.Jobs = append(v.Jobs, JobRun{Gate: "after", Started: settled, Ended: settled.Add(age(s.t, value))})
+		default:
+			s.t.Fatalf("measured: unknown word %q", word)
+		}
 	}
 	v.Steps = []Step{{DaemonSet: "x/x", To: "x", Evicted: evicted, Settled: settled}}
 	return v

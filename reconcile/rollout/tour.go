@@ -66,9 +66,12 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			ReadyTimeout:       p.ReadyTimeout,
 			TerminationTimeout: p.TerminationTimeout,
 		},
-		hours:    NewHours(p, b.ledger, f.doubt, f.now),
-		estimate: newEstimate(p, b.ledger.Finished),
-		busy:     map[string]string{}, gateHolds: map[int]hold{},
+		hours: NewHours(p, b.ledger, f.doubt, f.now),
+		busy:  map[string]string{}, gateHolds: map[int]hold{},
+	}
+	var known bool
+	if t.estimate, known = f.estimates[p.Name]; !known {
+		t.estimate = newEstimate(p, b.ledger.Finished)
 	}
 	for _, name := range p.DaemonSets {
 		if set, ok := f.bySet[name]; ok {
