@@ -6,6 +6,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 # Folder by folder, so that tests, docs and what was built here stay out.
 COPY cmd/lamplighter cmd/lamplighter
+COPY examples/install examples/install
 COPY inventory inventory
 COPY reconcile reconcile
 COPY render render

@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 # What build.sh builds with: without it, testing the sandbox compiles Kubernetes again.
 SANDBOX_GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
-SOURCES := $(shell find cmd/lamplighter reconcile render inventory -type f ! -name '*_test.go' ! -path '*/testdata/*')
+SOURCES := $(shell find cmd/lamplighter examples/install reconcile render inventory -type f ! -name '*_test.go' ! -path '*/testdata/*')
 SANDBOX_SOURCES := $(shell find cmd/sandbox -type f ! -name '*_test.go')
 GO_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.go'))
 

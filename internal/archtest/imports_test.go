@@ -38,19 +38,21 @@ var mayImport = map[string][]string{
 	"reconcile/why":              {"inventory", "reconcile", "reconcile/health", "reconcile/policy", "reconcile/rollout"},
 	"reconcile/agent/webhook":    {},
 	"reconcile/agent":            {"inventory", "inventory/store", "reconcile", "reconcile/agent/webhook", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/window", "render", "render/gitsource", "render/gitsource/signature", "render/sops"},
-	"cmd/lamplighter/cli":        {"cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
+	"cmd/lamplighter/install":    {"examples/install", "inventory", "reconcile", "reconcile/policy", "render"},
+	"cmd/lamplighter/cli":        {"cmd/lamplighter/install", "cmd/lamplighter/show", "inventory", "inventory/store", "reconcile", "reconcile/agent", "reconcile/check", "reconcile/cluster", "reconcile/gate", "reconcile/health", "reconcile/policy", "reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource"},
 	"cmd/lamplighter":            {"cmd/lamplighter/cli"},
 	"inventory/store/storetest":  {"inventory", "inventory/store", "reconcile/policy", "reconcile/rollout"},
 	"internal/archtest":          {},
 	"internal/casefile":          {},
 	"internal/testkit":           {},
 	"internal/testsum":           {},
+	"examples/install":           {},
 	"examples/demo":              {"cmd/lamplighter/show"}, // reads what the command prints
 }
 
 // pure packages answer from their arguments alone.
 var pure = []string{
-	"cmd/lamplighter/show", "inventory", "reconcile/check", "reconcile/health", "reconcile/policy",
+	"cmd/lamplighter/install", "cmd/lamplighter/show", "inventory", "reconcile/check", "reconcile/health", "reconcile/policy",
 	"reconcile/rollout", "reconcile/snapshot", "reconcile/why", "reconcile/window", "render", "render/gitsource/signature", "render/sops",
 }
 

@@ -100,7 +100,7 @@ new version inside the maintenance windows that the same repository lists.`,
 	addGroup(root, "Read a working tree, without a cluster:",
 		newRenderCommand(g), newCheckCommand(g), newWindowsCommand(g))
 	addGroup(root, "Bring a commit to a cluster:",
-		newDiffCommand(g), newSnapshotCommand(g), newPlanCommand(g), newApplyCommand(g), newAgentCommand(g), newSyncCommand(g))
+		newDiffCommand(g), newSnapshotCommand(g), newPlanCommand(g), newApplyCommand(g), newInstallCommand(g), newAgentCommand(g), newSyncCommand(g))
 	addGroup(root, "See what happens, and why:",
 		newStatusCommand(g), newWhyCommand(g), newHistoryCommand(g))
 	addGroup(root, "Have a say in it:",
