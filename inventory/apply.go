@@ -151,7 +151,8 @@ func (p *planner) needs(c Change, o order) []ID {
 	}
 	return slices.DeleteFunc(o.dependencies(c.ID), func(id ID) bool {
 		d := p.rendered[id]
-		return d.Kind != Create && !d.Deleting && !slices.Contains(explicit, id)
+		brings := c.Unserved && id.GroupKind == definitionKind
+		return d.Kind != Create && !d.Deleting && !brings && !slices.Contains(explicit, id)
 	})
 }
 

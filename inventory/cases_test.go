@@ -207,6 +207,8 @@ func readChange(t *testing.T, words []string) inventory.Change {
 			c.UID = types.UID(value)
 		case "deleting":
 			c.Deleting = true
+		case "unserved":
+			c.Unserved = true
 		case "drifted":
 			manager, fields, _ := strings.Cut(value, ":")
 			c.Drifted, c.DriftedBy = true, manager

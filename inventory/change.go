@@ -54,6 +54,9 @@ type Change struct {
 	Immutable []string
 	// Owner is the owning inventory of the live object; empty if it has none.
 	Owner string
+	// Unserved says that the API server does not serve the object's version before its
+	// definition, which changes too, is applied.
+	Unserved bool
 	// Deleting says that the live object is being deleted.
 	Deleting bool
 	// Err says why the object could not be compared, or why the API server

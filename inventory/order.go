@@ -148,6 +148,10 @@ func rank(id ID) int {
 	return needed
 }
 
+// ComesLast reports whether an object may reject others, and is applied after all
+// of them if nothing depends on it.
+func ComesLast(id ID) bool { return rank(id) == gates }
+
 // steps splits layers by rank. A gate that nothing depends on comes last.
 func (o order) steps(layers [][]ID) [][]ID {
 	var (

@@ -110,6 +110,12 @@ func (w *world) noteOn(t testing.TB, object string, reason inventory.Reason) rec
 // says that nothing is under way.
 func (w *world) settled(t testing.TB, version string) {
 	t.Helper()
+	w.settledOn(t, versionKey, version)
+}
+
+// settledOn is settled for pods that carry an annotation.
+func (w *world) settledOn(t testing.TB, annotation, value string) {
+	t.Helper()
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		pods, err := w.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=agent"})
 		if err != nil {
@@ -117,14 +123,14 @@ func (w *world) settled(t testing.TB, version string) {
 		}
 		done := 0
 		for _, p := range pods.Items {
-			if p.DeletionTimestamp == nil && p.Annotations[versionKey] == version && isReady(p) {
+			if p.DeletionTimestamp == nil && p.Annotations[annotation] == value && isReady(p) {
 				done++
 			}
 		}
 		if done != nodes || len(pods.Items) != nodes {
 			state, err := w.state(ctx)
-			return errors.Join(err, fmt.Errorf("of %d pods %d are of version %s and ready, not %d; problem: %q",
-				len(pods.Items), done, version, nodes, state.Record.Problem))
+			return errors.Join(err, fmt.Errorf("of %d pods %d have %s: %s and are ready, not %d; problem: %q",
+				len(pods.Items), done, annotation, value, nodes, state.Record.Problem))
 		}
 		return w.idle(ctx)
 	})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,115 +17,11 @@ import (
 // Apply carries out the decisions of a plan's steps, one step after the other
 // and the objects of a step side by side. It returns one outcome for each
 // decision, in their order. An object whose dependency was not applied is
-// skipped; nothing else is held up by a failure. Steps before it take time, so
-// each is reviewed when its turn has come, if review is not nil.
+// skipped; nothing else is held up by a failure, nor by an object that others wait
+// for, but for what may reject objects and comes last. Steps before it take time,
+// so each is reviewed when its turn has come, if review is not nil.
 func (c *Cluster) Apply(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome {
-	b := batch{cluster: c, steps: steps, review: review, bad: map[inventory.ID]bool{}}
-	return b.run(ctx, c.applyOne, c.await)
-}
-
-// batch carries out the steps of a plan.
-type batch struct {
-	cluster *Cluster
-	steps   [][]inventory.Decision
-	review  func(step []inventory.Decision) []inventory.Decision
-	bad     map[inventory.ID]bool // what was not done
-	out     []inventory.Outcome
-}
-
-// run calls one for each decision, then settle, if it is not nil, for each that
-// others wait for.
-func (b *batch) run(ctx context.Context, one, settle func(context.Context, inventory.Decision) inventory.Outcome) []inventory.Outcome {
-	needed := map[inventory.ID]bool{}
-	for _, step := range b.steps {
-		for _, d := range step {
-			for _, id := range d.After {
-				needed[id] = true
-			}
-		}
-	}
-	for _, step := range b.steps {
-		if b.review != nil {
-			step = b.review(step)
-		}
-		outcomes := make([]inventory.Outcome, len(step))
-		var work errgroup.Group
-		work.SetLimit(b.cluster.opts.InFlight)
-		for i, d := range step {
-			work.Go(func() error {
-				outcomes[i] = b.carryOut(ctx, d, one)
-				if settle != nil && needed[d.ID] && done(outcomes[i].Result) {
-					b.settle(ctx, d, &outcomes[i], settle)
-				}
-				return nil
-			})
-		}
-		if err := work.Wait(); err != nil {
-			panic(err) // no function of the group returns one
-		}
-		for _, o := range outcomes {
-			b.bad[o.ID] = !done(o.Result)
-		}
-		b.out = append(b.out, outcomes...)
-	}
-	return b.out
-}
-
-// carryOut does one decision, unless something it needs was not done.
-func (b *batch) carryOut(ctx context.Context, d inventory.Decision, one func(context.Context, inventory.Decision) inventory.Outcome) inventory.Outcome {
-	switch d.Action {
-	case inventory.Keep:
-		return inventory.Outcome{ID: d.ID, Result: inventory.ResultUnchanged}
-	case inventory.Hold:
-		return inventory.Outcome{ID: d.ID, Result: inventory.ResultHeld}
-	case inventory.Refuse:
-		return inventory.Outcome{ID: d.ID, Result: inventory.ResultRefused, Err: errors.New(d.Message)}
-	case inventory.Release:
-		d.After = nil // it stays where it is, whatever becomes of others
-	case inventory.Apply, inventory.Recreate, inventory.Prune:
-	}
-	for _, id := range d.After {
-		if b.bad[id] {
-			return inventory.Outcome{ID: d.ID, Result: inventory.ResultSkipped, Err: fmt.Errorf("%s comes first and was not done", inventory.Format(id))}
-		}
-	}
-	if ctx.Err() != nil {
-		return failure(d.ID, context.Cause(ctx))
-	}
-	if err := b.cluster.throttle.enter(ctx); err != nil {
-		return failure(d.ID, err)
-	}
-	defer b.cluster.throttle.leave()
-	start := b.cluster.clock()
-	o := one(ctx, d)
-	o.Took = b.cluster.clock().Sub(start)
-	return o
-}
-
-// settle replaces an outcome if what was applied does not become usable.
-func (b *batch) settle(ctx context.Context, d inventory.Decision, o *inventory.Outcome, settle func(context.Context, inventory.Decision) inventory.Outcome) {
-	start := b.cluster.clock()
-	after := settle(ctx, d)
-	if !done(after.Result) {
-		*o = after
-	}
-	o.Took += b.cluster.clock().Sub(start)
-}
-
-// done reports whether what depends on an object with this result may go on.
-func done(r inventory.Result) bool {
-	switch r {
-	case inventory.ResultCreated, inventory.ResultConfigured, inventory.ResultRecreated, inventory.ResultUnchanged,
-		inventory.ResultPruned, inventory.ResultReleased:
-		return true
-	case inventory.ResultDeleting, inventory.ResultHeld, inventory.ResultConflict,
-		inventory.ResultRefused, inventory.ResultSkipped, inventory.ResultFailed:
-	}
-	return false
-}
-
-func failure(id inventory.ID, err error) inventory.Outcome {
-	return inventory.Outcome{ID: id, Result: inventory.ResultFailed, Err: err, RetryAfter: askedFor(err)}
+	return c.batch(steps, review).run(ctx, c.applyOne, c.await)
 }
 
 // applyOne sends one object.

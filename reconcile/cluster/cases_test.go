@@ -287,8 +287,8 @@ func lookUp(value any, path []string) (any, bool) {
 
 func (p *play) parse(name string) inventory.ID {
 	p.t.Helper()
-	kind, name, _ := strings.Cut(name, "/")
-	id, err := inventory.ParseFormat(strings.ReplaceAll(kind, "NS", p.namespace) + "/" + p.namespace + "/" + name)
+	kind, name, _ := strings.Cut(strings.ReplaceAll(name, "NS", p.namespace), "/")
+	id, err := inventory.ParseFormat(kind + "/" + p.namespace + "/" + name)
 	p.need(err)
 	return id
 }

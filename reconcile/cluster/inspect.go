@@ -42,9 +42,12 @@ func (c *Cluster) InspectFully(ctx context.Context, objects []*unstructured.Unst
 // exist, what is known of the live one.
 type subject struct {
 	target
-	hash string
-	live *live
-	set  *rendered
+	// instead is where the API server keeps the kind at another version, if it does
+	// not serve the object's.
+	instead *meta.RESTMapping
+	hash    string
+	live    *live
+	set     *rendered
 }
 
 type inspector func(context.Context, subject) (inventory.Change, error)
@@ -54,7 +57,7 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 	subjects := c.subjects(objects, changes)
 	targets := make([]target, 0, len(subjects))
 	for _, s := range subjects {
-		targets = append(targets, s.target)
+		targets = append(targets, s.whereItIs())
 	}
 	found, failed := c.find(ctx, targets)
 	work, ctx := errgroup.WithContext(ctx)
@@ -69,9 +72,13 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 			changes[i] = inventory.Change{ID: s.id, Kind: inventory.Update, Object: s.object, Err: failed[s.id.GroupKind]}
 			continue
 		case s.live == nil:
-			if changes[i] = absent(s.target, set.kinds); changes[i].Err != nil || s.mapping == nil {
+			if changes[i] = absent(s); changes[i].Err != nil || s.mapping == nil {
 				continue
 			}
+		case s.mapping == nil: // it is there, and nobody can be asked about it at its new version yet
+			changes[i] = c.differing(s)
+			changes[i].UID, changes[i].Unserved, changes[i].Err = s.live.uid, true, s.unserved()
+			continue
 		}
 		work.Go(func() (err error) {
 			if err := c.throttle.enter(ctx); err != nil {
@@ -108,7 +115,7 @@ func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inven
 	c.mu.Unlock()
 	now := make(map[*unstructured.Unstructured]prepared, len(objects))
 	subjects := make([]subject, 0, len(objects))
-	mappings := map[schema.GroupVersionKind]*meta.RESTMapping{}
+	mappings, instead := map[schema.GroupVersionKind]*meta.RESTMapping{}, map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for i, obj := range objects {
 		p, ok := before[obj]
 		if !ok {
@@ -127,10 +134,13 @@ func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inven
 			t, err = c.target(p.object)
 			mappings[gvk] = t.mapping
 		}
+		if err == nil && t.mapping == nil && instead[gvk] == nil {
+			instead[gvk], err = c.locate(gvk.GroupKind(), "")
+		}
 		if err != nil {
 			changes[i] = inventory.Change{ID: t.id, Kind: inventory.Update, Object: p.object, Err: err}
 		}
-		subjects = append(subjects, subject{target: t, hash: p.hash})
+		subjects = append(subjects, subject{target: t, instead: instead[gvk], hash: p.hash})
 	}
 	c.mu.Lock()
 	c.prepared = now
@@ -147,14 +157,35 @@ func (c *Cluster) prepare(obj *unstructured.Unstructured) (prepared, error) {
 	return prepared{object: sent, hash: hash}, err
 }
 
-// absent is the change for an object that does not exist.
-func absent(t target, defined map[schema.GroupKind]bool) inventory.Change {
-	change := inventory.Change{ID: t.id, Kind: inventory.Create, Object: t.object}
+// whereItIs is the target at a version that the API server serves, if it serves any.
+func (s subject) whereItIs() target {
+	t := s.target
+	if t.mapping == nil {
+		t.mapping = s.instead
+	}
+	return t
+}
+
+// unserved is why an object cannot be applied at its version; nil if the commit
+// brings the version.
+func (s subject) unserved() error {
+	gvk := s.object.GroupVersionKind()
 	switch {
-	case t.mapping == nil && !defined[t.id.GroupKind]:
-		gvk := t.object.GroupVersionKind()
-		change.Err = fmt.Errorf("the API server does not serve %s %s: its CustomResourceDefinition is missing", gvk.GroupVersion(), gvk.Kind)
-	case t.mapping != nil && t.namespaced() && t.id.Namespace == "":
+	case s.set.kinds[s.id.GroupKind]:
+		return nil
+	case s.instead != nil:
+		return fmt.Errorf("the API server does not serve %s of version %s, but of %s: change apiVersion", gvk.GroupKind(), gvk.Version, s.instead.GroupVersionKind.Version)
+	}
+	return fmt.Errorf("the API server does not serve %s %s: its CustomResourceDefinition is missing", gvk.GroupVersion(), gvk.Kind)
+}
+
+// absent is the change for an object that does not exist.
+func absent(s subject) inventory.Change {
+	change := inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object}
+	switch {
+	case s.mapping == nil:
+		change.Unserved, change.Err = true, s.unserved()
+	case s.namespaced() && s.id.Namespace == "":
 		change.Err = &inventory.RejectedError{Message: "metadata.namespace is missing: set it, or namespace: in the kustomization"}
 	}
 	return change

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,24 +106,35 @@ func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResour
 	return w, nil
 }
 
-// keepWatching ends the watches of all kinds but those of the targets and of
-// what was inspected last.
-func (c *Cluster) keepWatching(targets []target) {
+// keepOnly forgets all objects but the targets and what was inspected last, and ends
+// the watches of the other kinds.
+func (c *Cluster) keepOnly(targets []target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	needed := map[schema.GroupKind]bool{}
-	for obj := range c.prepared {
-		needed[obj.GroupVersionKind().GroupKind()] = true
+	needed, kinds := map[inventory.ID]bool{}, map[schema.GroupKind]bool{}
+	for _, p := range c.prepared {
+		needed[inventory.IDOf(p.object)] = true
 	}
 	for _, t := range targets {
-		needed[t.id.GroupKind] = true
+		needed[t.id] = true
+	}
+	for id := range needed {
+		kinds[id.GroupKind] = true
 	}
 	for kind, w := range c.kinds {
-		if !needed[kind] {
+		if !kinds[kind] {
 			w.end()
 			delete(c.kinds, kind)
 		}
 	}
+	drop(c.known, needed)
+	drop(c.glimpses, needed)
+	drop(c.rehearsals, needed)
+	drop(c.cargoes, needed)
+}
+
+func drop[V any](remembered map[inventory.ID]V, needed map[inventory.ID]bool) {
+	maps.DeleteFunc(remembered, func(id inventory.ID, _ V) bool { return !needed[id] })
 }
 
 // labelled lists and watches the metadata of objects that carry our label.

@@ -4,6 +4,7 @@ package cluster_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/cluster"
 )
@@ -195,6 +199,60 @@ metadata: {name: first}`)...) // its singular and list kind are the first defini
 	if err := outcomes[1].Err; err == nil || !strings.Contains(err.Error(), "not usable after 300ms") {
 		t.Errorf("definition: got %v, want the bound", err)
 	}
+}
+
+// What waits for a definition holds up nothing that does not: a workload is applied
+// meanwhile, though its step comes later. What may reject objects is not.
+func TestOthersGoOnWhileADefinitionIsWaitedFor(t *testing.T) {
+	w := newWorld(t, cluster.Options{DefinitionTimeout: time.Minute})
+	w.pass(t, w.objects(t, definition(w))...)
+	taken := strings.NewReplacer("lamps.", "lanterns.", "plural: lamps", "plural: lanterns", "kind: Lamp,", "kind: Lantern,").Replace(definition(w))
+	objects := w.objects(t, taken+`
+---
+apiVersion: `+w.group()+`/v1
+kind: Lantern
+metadata: {name: first}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: after, annotations: {config.kubernetes.io/depends-on: `+w.group()+`/namespaces/NS/Lantern/first}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: apart}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: apart}}
+  template:
+    metadata: {labels: {app: apart}}
+    spec: {containers: [{name: apart, image: apart}]}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: NS}
+webhooks: []`)
+	plan := w.plan(t, objects...)
+	ended := make(chan []inventory.Outcome)
+	go func() { ended <- w.cluster.Apply(t.Context(), plan.Steps, nil) }()
+
+	testkit.Eventually(t, 30*time.Second, func(ctx context.Context) error {
+		_, err := w.Client.AppsV1().Deployments(w.namespace).Get(ctx, "apart", metav1.GetOptions{})
+		return err
+	})
+	_, err := w.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), w.namespace, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the webhook is there before the objects that it might reject: %v", err)
+	}
+	definitions := w.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if err := definitions.Delete(t.Context(), "lamps."+w.group(), metav1.DeleteOptions{}); err != nil { // whose names were in the way
+		t.Fatal(err)
+	}
+	w.wantOutcomes(t, <-ended,
+		"Created CustomResourceDefinition/lanterns",
+		"Created Deployment/apart",
+		"Created Lantern."+w.group()+"/first",
+		"Created ConfigMap/after",
+		"Created ValidatingWebhookConfiguration/"+w.namespace)
 }
 
 func TestSecretValuesStayOutOfErrors(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // Orphans describes objects that are owned and not rendered, one entry for each
 // ID, in the order given. For a namespace or a definition it also finds out
 // what would go with it; if that cannot be read, the entry says so. It comes
-// after Inspect: kinds of which neither has an object are no longer watched.
+// after Inspect: what neither has an object of is forgotten, and no longer watched.
 func (c *Cluster) Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.Live, error) {
 	out := make([]inventory.Live, len(ids))
 	targets := make([]target, 0, len(ids))
@@ -31,7 +31,7 @@ func (c *Cluster) Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.
 		targets = append(targets, t)
 	}
 	found, failed := c.find(ctx, targets)
-	c.keepWatching(targets)
+	c.keepOnly(targets)
 	var work errgroup.Group
 	work.SetLimit(c.opts.InFlight)
 	for i, t := range targets {

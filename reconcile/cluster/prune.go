@@ -21,8 +21,7 @@ import (
 // other and the objects of a step side by side. Only what is confirmed to be
 // gone has the result Pruned. Review is as for Apply.
 func (c *Cluster) Prune(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome {
-	b := batch{cluster: c, steps: steps, review: review, bad: map[inventory.ID]bool{}}
-	return b.run(ctx, c.removeOne, nil)
+	return c.batch(steps, review).run(ctx, c.removeOne, nil)
 }
 
 // removeOne deletes or releases one object.

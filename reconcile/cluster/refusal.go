@@ -31,8 +31,11 @@ func refusal(kind schema.GroupKind, err error) error {
 	if kind == secretKind && mayQuote(status) {
 		message = "the API server refuses the Secret: " + string(status.Reason) + " (its message may hold a value and is kept back)"
 	}
-	if notTyped(status) {
+	switch {
+	case notTyped(status):
 		return &inventory.RejectedError{Message: message}
+	case beingDeleted(status):
+		return errors.New("the CustomResourceDefinition of its kind is being deleted: it waits for the next one")
 	}
 	switch status.Code {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusMethodNotAllowed,
@@ -47,6 +50,12 @@ func refusal(kind schema.GroupKind, err error) error {
 // for a failure of its own.
 func notTyped(status metav1.Status) bool {
 	return status.Code == http.StatusInternalServerError && strings.HasPrefix(status.Message, "failed to create typed patch object")
+}
+
+// beingDeleted recognises the answer about an object of a kind whose definition is on
+// its way out.
+func beingDeleted(status metav1.Status) bool {
+	return strings.HasSuffix(status.Message, "custom resource definition is terminating")
 }
 
 // oldVersion recognises the answer about a live object that does not fit the schema
