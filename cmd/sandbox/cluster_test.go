@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -31,6 +33,8 @@ func TestCluster(t *testing.T) {
 	t.Run("not-ready node is tainted and ends no pod until mended", s.testNotReady)
 	t.Run("stuck-terminating node ends no pod until mended", s.testStuckTerminating)
 	t.Run("eviction respects a budget", s.testEviction)
+	t.Run("pod made on a not-ready node starts once mended", s.testMadeOnNotReady)
+	t.Run("pods on many new nodes all start", s.testNewNodes)
 }
 
 func (s *sandbox) testNodes(t *testing.T) {
@@ -103,6 +107,49 @@ func (s *sandbox) testNotReady(t *testing.T) {
 	s.label(t, node, "null")
 	s.waitNode(t, node, func(n *corev1.Node) bool { return nodeReady(n) && len(n.Spec.Taints) == 0 })
 	s.waitPods(t, "unreachable", 1, func(p corev1.Pod) bool { return p.UID != old.UID && isReady(p) })
+}
+
+func (s *sandbox) testMadeOnNotReady(t *testing.T) {
+	const node = "node-000"
+	s.label(t, node, `"not-ready"`)
+	s.waitNode(t, node, func(n *corev1.Node) bool { return !nodeReady(n) })
+	ds := daemonSet("early", "example.com/agent:v1", node)
+	ds.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	s.run(t, ds)
+	s.waitPods(t, "early", 1, func(p corev1.Pod) bool { return p.Spec.NodeName == node })
+	s.label(t, node, "null")
+	s.waitPods(t, "early", 1, isReady)
+}
+
+// A node that joins has its pods before kwok has heard of all there is: none
+// may be lost, nor be started twice.
+func (s *sandbox) testNewNodes(t *testing.T) {
+	const nodes = 200
+	ds := daemonSet("new", "example.com/agent:slow-300ms")
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{"new": "true"}
+	s.run(t, ds)
+	var joining errgroup.Group
+	joining.SetLimit(16)
+	for i := range nodes {
+		joining.Go(func() error {
+			n := node(i, 3)
+			n.Name = fmt.Sprintf("new-%03d", i)
+			n.Labels["new"] = "true"
+			_, err := s.client.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := joining.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	s.waitPods(t, "new", nodes, isReady)
+	log, err := os.ReadFile(s.dir.log(roleKwok))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(log), "failed to apply stage"); n > 0 {
+		t.Errorf("%d pods were started twice", n)
+	}
 }
 
 func (s *sandbox) testStuckTerminating(t *testing.T) {

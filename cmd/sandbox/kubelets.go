@@ -26,11 +26,18 @@ const (
 
 	// terminationDelay is how long containers take to stop.
 	terminationDelay = 100 * time.Millisecond
+
+	// acceptDelay is how long kwok may take to accept a pod before it is shown to it
+	// again.
+	acceptDelay = 5 * time.Second
+
+	shownAnnotation = "sandbox.lamplighter.dev/shown"
 )
 
 // kubelets do the part of a kubelet's work that kwok cannot do here, because
 // its stages see a pod and never the node that the pod is on: they end deleted
-// pods, or do not, and take nodes down, as the node's fault label says. The
+// pods, or do not, and take nodes down, as the node's fault label says. And they
+// show kwok the pods that were there before it took care of their node. The
 // queue holds pods, and nodes as names without namespace.
 type kubelets struct {
 	client  kubernetes.Interface
@@ -58,7 +65,7 @@ func onlyWhatWeRead(o any) (any, error) {
 	case *corev1.Pod:
 		o.ManagedFields, o.Labels, o.Annotations = nil, nil, nil
 		o.Spec = corev1.PodSpec{NodeName: o.Spec.NodeName}
-		o.Status = corev1.PodStatus{}
+		o.Status = corev1.PodStatus{StartTime: o.Status.StartTime}
 	case *corev1.Node:
 		o.ManagedFields = nil
 	}
@@ -130,8 +137,11 @@ func (k *kubelets) run(ctx context.Context) error {
 }
 
 func (k *kubelets) enqueue(p *corev1.Pod) {
-	if terminating(p) {
+	switch {
+	case terminating(p):
 		k.queue.AddAfter(cache.MetaObjectToName(p), terminationDelay)
+	case overlooked(p):
+		k.queue.AddAfter(cache.MetaObjectToName(p), acceptDelay)
 	}
 }
 
@@ -139,6 +149,11 @@ func (k *kubelets) enqueue(p *corev1.Pod) {
 // the grace period is zero and what is left (finalizers) is others' work.
 func terminating(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds > 0
+}
+
+// overlooked tells a pod that kwok has not accepted yet.
+func overlooked(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Spec.NodeName != "" && p.Status.StartTime == nil
 }
 
 // endsPods is false while the node's kubelet is stuck or dead.
@@ -176,7 +191,7 @@ func (k *kubelets) sync(ctx context.Context, name cache.ObjectName) error {
 }
 
 // syncNode takes a node down that should be; kwok takes it up again. Whatever
-// else has changed, its pods may now end that could not before.
+// else has changed, its pods may now start or end that could not before.
 func (k *kubelets) syncNode(ctx context.Context, name string) error {
 	n, err := k.nodes.Get(name)
 	if err != nil {
@@ -190,27 +205,43 @@ func (k *kubelets) syncNode(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range pods {
-		if p.Spec.NodeName == name {
+		switch {
+		case p.Spec.NodeName != name:
+		case overlooked(p):
+			k.queue.Add(cache.MetaObjectToName(p))
+		default:
 			k.enqueue(p)
 		}
 	}
 	return nil
 }
 
-// syncPod ends a deleted pod, if its node lets it. When it does not, the node's
-// recovery brings the pod back here.
+// syncPod ends a deleted pod and shows kwok an overlooked one, if the node lets
+// it. When it does not, the node's recovery brings the pod back here.
 func (k *kubelets) syncPod(ctx context.Context, name cache.ObjectName) error {
 	p, err := k.pods.Pods(name.Namespace).Get(name.Name)
-	if err != nil || !terminating(p) {
+	if err != nil {
 		return ignoreNotFound(err)
 	}
 	n, err := k.nodes.Get(p.Spec.NodeName)
-	if err != nil || !endsPods(n) {
+	switch {
+	case err != nil:
 		return ignoreNotFound(err)
+	case terminating(p) && endsPods(n):
+		opts := metav1.NewDeleteOptions(0)
+		opts.Preconditions = metav1.NewUIDPreconditions(string(p.UID))
+		return ignoreNotFound(k.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *opts))
+	case overlooked(p) && nodeReady(n):
+		return ignoreNotFound(k.show(ctx, p))
 	}
-	opts := metav1.NewDeleteOptions(0)
-	opts.Preconditions = metav1.NewUIDPreconditions(string(p.UID))
-	return ignoreNotFound(k.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, *opts))
+	return nil
+}
+
+// show changes a pod, so that kwok's watch tells of it, and of what it is now.
+func (k *kubelets) show(ctx context.Context, p *corev1.Pod) error {
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, p.UID, shownAnnotation, time.Now().UTC().Format(time.RFC3339Nano))
+	_, err := k.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
 }
 
 func (k *kubelets) takeDown(ctx context.Context, n *corev1.Node) error {

@@ -55,6 +55,11 @@ func runKwok() int {
 		logger.Error("read config", "err", err)
 		return 1
 	}
+	// Beside its watch kwok lists the pods of each node that it meets. What it has
+	// listed may be older than what it has watched, and takes the place of the start
+	// that the pod waits for: it never comes. Pods that kwok was too early for are
+	// shown to it again, see kubelets.go. Its configuration file knows no zero.
+	kwokconfig.GetKwokConfiguration(ctx).Options.PodsOnNodeSyncParallelism = 0
 	command := kwok.NewCommand(ctx)
 	command.Version = "" // its flag would clash with Kubernetes' own --version
 	command.PersistentFlags().AddFlagSet(flags)
