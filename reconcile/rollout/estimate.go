@@ -46,6 +46,11 @@ func newEstimate(p policy.UpgradePolicy, finished []Visit) estimate {
 	}
 }
 
+// VisitLength is how long a visit of a policy is expected to need a window.
+func VisitLength(p policy.UpgradePolicy, l Ledger) time.Duration {
+	return newEstimate(p, l.Finished).whole
+}
+
 // most is what 95 of 100 took at most.
 func most(visits []Visit, length func(Visit) time.Duration) time.Duration {
 	took := make([]time.Duration, len(visits))

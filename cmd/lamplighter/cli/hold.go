@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 )
 
 // holdManager owns the annotation that hold sets, so that the agent, which
@@ -74,7 +76,7 @@ func annotate(cmd *cobra.Command, g *globals, ref, reason string) error {
 	target.client = d.client
 	before, err := target.get(cmd.Context())
 	if err != nil {
-		return target.explain(err)
+		return target.explain(cmd.Context(), err)
 	}
 	answer := show.Held{Object: target.String(), Reason: reason}
 	answer.Before, answer.WasHeld = before.GetAnnotations()[health.HoldAnnotation], has(before, health.HoldAnnotation)
@@ -87,7 +89,7 @@ func annotate(cmd *cobra.Command, g *globals, ref, reason string) error {
 		}
 	}
 	if err := target.patch(cmd.Context(), annotation(reason)); err != nil {
-		return target.explain(err)
+		return target.explain(cmd.Context(), err)
 	}
 	return printAnswer(g, answer, show.WriteHeld)
 }
@@ -172,11 +174,44 @@ func (h holdable) patch(ctx context.Context, patch []byte) error {
 	return err
 }
 
-func (h holdable) explain(err error) error {
-	if apierrors.IsNotFound(err) {
-		return hint(fmt.Errorf("%s does not exist", h), "lamplighter status --nodes lists them; is it another --context?")
+// explain says what may be meant when there is nothing of the name.
+func (h holdable) explain(ctx context.Context, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s: %w", h, err)
 	}
-	return fmt.Errorf("%s: %w", h, err)
+	err = fmt.Errorf("%s does not exist", h)
+	others, listErr := h.others(ctx)
+	near := policy.Nearest(strings.TrimPrefix(h.name.String(), "/"), others)
+	switch {
+	case listErr == nil && near != "":
+		return hint(err, "did you mean %s?", near)
+	case h.name.Namespace == "":
+		return hint(err, "lamplighter status --nodes lists them; is it another --context?")
+	}
+	return hint(err, "lamplighter status lists those of policies; is it another --context?")
+}
+
+// others are the names of all objects of the kind.
+func (h holdable) others(ctx context.Context) ([]string, error) {
+	var names []string
+	if h.name.Namespace == "" {
+		nodes, err := h.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return nil, err
+		}
+		for i := range nodes.Items {
+			names = append(names, nodes.Items[i].Name)
+		}
+		return names, nil
+	}
+	sets, err := h.client.AppsV1().DaemonSets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, err
+	}
+	for i := range sets.Items {
+		names = append(names, sets.Items[i].Namespace+"/"+sets.Items[i].Name)
+	}
+	return names, nil
 }
 
 func oneHoldable(cmd *cobra.Command, args []string) error {
@@ -196,13 +231,9 @@ func completeHoldable(g *globals) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		list, err := d.client.CoreV1().Nodes().List(cmd.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		names, err := holdable{client: d.client}.others(cmd.Context())
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
-		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

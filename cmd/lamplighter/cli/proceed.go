@@ -12,7 +12,9 @@ import (
 
 	"lamplighter.dev/cmd/lamplighter/show"
 	"lamplighter.dev/reconcile"
+	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
+	"lamplighter.dev/reconcile/window"
 )
 
 // longestProceed is rollout.MaxProceed as people write it.
@@ -68,7 +70,7 @@ func (f *proceedFlags) validate(cmd *cobra.Command) error {
 	return checkReason(cmd, f.reason)
 }
 
-func (f *proceedFlags) begin(cmd *cobra.Command, g *globals, policy string) error {
+func (f *proceedFlags) begin(cmd *cobra.Command, g *globals, name string) error {
 	d, err := openDesk(cmd.Context(), g)
 	if err != nil {
 		return err
@@ -77,16 +79,27 @@ func (f *proceedFlags) begin(cmd *cobra.Command, g *globals, policy string) erro
 		return hint(errors.New(problem), "proceed says by this clock when it ends: set it first")
 	}
 	since := now().UTC().Truncate(time.Second)
-	p := rollout.Proceed{Policy: policy, Reason: f.reason, By: d.whoAmI(cmd.Context()), Since: since, Until: since.Add(f.length)}
-	before, err := d.change(cmd.Context(), policy, func(l rollout.Ledger) (rollout.Ledger, error) { return l.Proceed(p) })
+	p := rollout.Proceed{Policy: name, Reason: f.reason, By: d.whoAmI(cmd.Context()), Since: since, Until: since.Add(f.length)}
+	before, err := d.change(cmd.Context(), name, func(l rollout.Ledger) (rollout.Ledger, error) { return l.Proceed(p) })
 	if err != nil {
 		return err
 	}
 	if err := printAnswer(g, show.NewProceeding(p), show.WriteProceeding); err != nil {
 		return err
 	}
-	warnOfPause(g, before, policy)
+	warnOfPause(g, before, name)
+	warnOfLength(g, before, p)
 	return nil
+}
+
+// warnOfLength says that no visit fits into the time for which a policy proceeds.
+func warnOfLength(g *globals, state reconcile.State, p rollout.Proceed) {
+	set, _ := policy.ParseRecorded(state.Record.Documents, p.Since)
+	for _, known := range set.Upgrades {
+		if visit := rollout.VisitLength(known, state.Ledger); known.Name == p.Policy && visit > p.Until.Sub(p.Since) {
+			fmt.Fprintf(g.streams.Err, "hint: a visit of policy %s takes %s: none starts unless it proceeds for longer\n", p.Policy, window.FormatDuration(visit))
+		}
+	}
 }
 
 // warnOfPause says that a policy does not proceed though it was told to.
