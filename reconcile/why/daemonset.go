@@ -47,12 +47,19 @@ func DaemonSet(in Input, name types.NamespacedName) (Chain, error) {
 	b.counts(p.Name, name)
 	b.nodes(p.Name, name)
 	b.daemonSetSaid(name, d)
-	first := slices.IndexFunc(b.chain.Links, func(l Link) bool { return l.Mark == Stops })
-	if first < 0 {
-		first = slices.IndexFunc(b.chain.Links, func(l Link) bool { return l.Mark == Waits })
-	}
-	b.chain.Decides = first
+	b.chain.Decides = b.chain.firstHeldUp()
 	return b.chain, nil
+}
+
+// firstHeldUp is the place of the first link that somebody has to do something about
+// or, while there is something to be done, that waits; -1 without one.
+func (c *Chain) firstHeldUp() int {
+	first := slices.IndexFunc(c.Links, func(l Link) bool { return l.Mark == Stops })
+	busy := slices.ContainsFunc(c.Links, func(l Link) bool { return l.Name == "node" || l.Name == "revision" && l.Mark != OK })
+	if first >= 0 || !busy {
+		return first
+	}
+	return slices.IndexFunc(c.Links, func(l Link) bool { return l.Mark == Waits })
 }
 
 func (b *builder) counts(policy string, name types.NamespacedName) {

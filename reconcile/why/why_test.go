@@ -383,6 +383,24 @@ func TestDaemonSet(t *testing.T) {
 	}
 }
 
+// While all is up to date, nothing waits for the window.
+func TestDaemonSetThatIsUpToDateIsHeldUpByNothing(t *testing.T) {
+	in := input(t)
+	in.Now = now.Add(-12 * time.Hour)
+	for i := range in.Observation.Pods {
+		p := &in.Observation.Pods[i]
+		p.Hash, p.Created, p.ReadySince = "new", now.Add(-48*time.Hour), now.Add(-48*time.Hour)
+	}
+	if chain, err := why.DaemonSet(planned(t, in), cni); err != nil || chain.Decides != -1 {
+		t.Errorf("up to date: %v\n%s", err, lines(chain))
+	}
+	in.Observation.Pods[0].Hash = "old"
+	chain, err := why.DaemonSet(planned(t, in), cni)
+	if err != nil || chain.Decides < 0 || chain.Links[chain.Decides].Name != "window" {
+		t.Errorf("outdated: %v\n%s", err, lines(chain))
+	}
+}
+
 func TestUnknownNamesAreAnsweredWithNearOnes(t *testing.T) {
 	in := input(t)
 	in.Observation.Nodes[0].Name = "node-004"

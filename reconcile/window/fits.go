@@ -16,7 +16,8 @@ type Fit struct {
 	// Found: one of the openings is long enough. Of one that is open now, what is
 	// left of it counts.
 	Found bool
-	// Until is as far ahead as was looked: 512 openings. Zero when those are all.
+	// Until is as far ahead as was looked: 512 openings, and as many of each window.
+	// Zero when those are all.
 	Until time.Time
 }
 
@@ -47,7 +48,20 @@ type fitKey struct {
 	length time.Duration
 }
 
+// fits follows the openings and then, since short ones may come in between for long,
+// those of each window on its own.
 func (c Calendar) fits(t time.Time, length time.Duration) Fit {
+	merged := c.follow(t, length)
+	for i := 0; i < len(c.Allows) && len(c.Allows) > 1 && !merged.Found; i++ {
+		merged.Found = Calendar{Allows: c.Allows[i : i+1], Freezes: c.Freezes}.follow(t, length).Found
+	}
+	if merged.Found {
+		return Fit{Found: true}
+	}
+	return merged
+}
+
+func (c Calendar) follow(t time.Time, length time.Duration) Fit {
 	for range mostOpenings {
 		s := c.state(t)
 		if !s.Open {

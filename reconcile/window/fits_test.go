@@ -14,6 +14,7 @@ func TestFits(t *testing.T) {
 	later := build(t, "later", "UTC", "0 0 * * *", "2h")
 	weekly := build(t, "weekly", "UTC", "0 8 * * 6", "6h")
 	yearly := build(t, "yearly", "UTC", "0 0 1 12 *", "24h")
+	often := build(t, "often", "UTC", "*/20 * * * *", "5m")
 	gpu := weekly
 	gpu.Selector = labels.SelectorFromSet(labels.Set{"pool": "gpu"})
 	frozen := Freeze{Window: build(t, "saturdays", "UTC", "0 0 * * 6", "12h")}
@@ -32,6 +33,7 @@ func TestFits(t *testing.T) {
 		"two windows that touch are one":   {Calendar{Allows: []Window{nightly, later}}, now, nil, 4 * time.Hour, true, ""},
 		"one of several is long enough":    {Calendar{Allows: []Window{nightly, weekly}}, now, nil, 6 * time.Hour, true, ""},
 		"a long one in a year":             {Calendar{Allows: []Window{nightly, yearly}}, "2026-12-02T02:00:00Z", nil, 20 * time.Hour, true, ""},
+		"a long one behind many short":     {Calendar{Allows: []Window{often, yearly}}, now, nil, 20 * time.Hour, true, ""},
 		"for other nodes only":             {Calendar{Allows: []Window{nightly, gpu}}, now, labels.Set{"pool": "cpu"}, 6 * time.Hour, false, "2028-04-25T00:00:00Z"},
 		"for this node":                    {Calendar{Allows: []Window{nightly, gpu}}, now, labels.Set{"pool": "gpu"}, 6 * time.Hour, true, ""},
 		"a freeze cuts each":               {Calendar{Allows: []Window{weekly}, Freezes: []Freeze{frozen}}, now, nil, 3 * time.Hour, false, "2036-09-20T14:00:00Z"},
