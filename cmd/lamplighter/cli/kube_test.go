@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/jsonpath"
 
 	"lamplighter.dev/internal/testkit"
@@ -40,6 +41,7 @@ const kubeTimeout = time.Minute
 //	kube get RESOURCE NAMESPACE/NAME P   print the JSONPath P of an object
 //	kube gone RESOURCE NAMESPACE/NAME    the object does not exist
 //	kube as USER FILE [GROUP]            write a kubeconfig that acts as USER, of GROUP
+//	kube contexts FILE NAME ...          write a kubeconfig with contexts; "elsewhere" leads nowhere
 //	kube remember NAMESPACE              note what is in a namespace
 //	kube unchanged NAMESPACE             it is as it was
 type kube struct {
@@ -58,7 +60,7 @@ func newKube(t *testing.T, cluster *testkit.Cluster) *kube {
 
 func (k *kube) command(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: kube apply|get|gone|as|remember|unchanged ...")
+		ts.Fatalf("usage: kube apply|get|gone|as|contexts|remember|unchanged ...")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), kubeTimeout)
 	defer cancel()
@@ -76,6 +78,8 @@ func (k *kube) command(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	case "as":
 		ts.Check(k.as(args[1], ts.MkAbs(args[2]), args[3:]...))
+	case "contexts":
+		ts.Check(k.contexts(ts.MkAbs(args[1]), args[2:]))
 	case "remember", "unchanged":
 		now, err := k.contents(ctx, args[1])
 		ts.Check(err)
@@ -167,6 +171,25 @@ func (k *kube) as(user, file string, groups ...string) error {
 	}
 	for _, auth := range config.AuthInfos {
 		auth.Impersonate, auth.ImpersonateGroups = user, groups
+	}
+	return clientcmd.WriteToFile(*config, file)
+}
+
+// contexts writes a kubeconfig with several ways to the cluster, and one to where
+// there is none.
+func (k *kube) contexts(file string, names []string) error {
+	config, err := clientcmd.LoadFromFile(k.cluster.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	here := config.Contexts[config.CurrentContext]
+	config.Contexts, config.CurrentContext = map[string]*clientcmdapi.Context{}, ""
+	config.Clusters["elsewhere"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	for _, name := range names {
+		config.Contexts[name] = here.DeepCopy()
+		if name == "elsewhere" {
+			config.Contexts[name].Cluster = name
+		}
 	}
 	return clientcmd.WriteToFile(*config, file)
 }

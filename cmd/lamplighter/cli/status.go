@@ -23,18 +23,29 @@ const watchInterval = 500 * time.Millisecond
 const restShare = 4
 
 func newStatusCommand(g *globals) *cobra.Command {
-	var nodes, watch bool
+	var (
+		nodes, watch bool
+		contexts     []string
+	)
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show how far each DaemonSet is, and what it waits for",
 		Long: `Show how far each DaemonSet is. Counts come from the pods; what is decided of each
 node comes from the agent's own planner. Exit code 1 if something failed, is
-halted, if the clock is wrong, or if the newest commit is not in force.`,
+halted, if the clock is wrong, or if the newest commit is not in force. With --contexts,
+the instances of several clusters side by side; exit code 2 if one cannot be read.`,
 		Example: `  lamplighter status
   lamplighter status --nodes --watch
-  lamplighter status -o json | jq .policies`,
+  lamplighter status -o json | jq .policies
+  lamplighter status --contexts 'prod-*'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(contexts) > 0 {
+				if nodes || watch || g.context != "" {
+					return usage(cmd, "--contexts goes without --context, --nodes and --watch")
+				}
+				return printContexts(cmd.Context(), g, contexts)
+			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
 			c, err := connect(ctx, g, connectOptions{})
@@ -49,6 +60,7 @@ halted, if the clock is wrong, or if the newest commit is not in force.`,
 	}
 	cmd.Flags().BoolVar(&nodes, "nodes", false, "show a lamp per node and what it waits for")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on, and print the status whenever it changes")
+	cmd.Flags().StringSliceVar(&contexts, "contexts", nil, "kubeconfig contexts to show side by side, by name or pattern, as in 'prod-*'")
 	return cmd
 }
 

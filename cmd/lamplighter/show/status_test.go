@@ -33,6 +33,19 @@ func TestStatusText(t *testing.T) {
 	})
 }
 
+// Each case is what several clusters have answered.
+func TestClustersText(t *testing.T) {
+	golden(t, "clusters", func(t *testing.T, f fixture) string {
+		var c show.Clusters
+		f.decode(t, "clusters.yaml", &c)
+		var b strings.Builder
+		if err := show.WriteClusters(&b, c); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	})
+}
+
 func TestStatusSaysWhatWasObservedAndDecided(t *testing.T) {
 	now := time.Date(2027, 1, 4, 21, 30, 0, 0, time.UTC)
 	cni, csi := name("kube-system", "cni"), name("agents", "csi")
