@@ -186,6 +186,8 @@ func (c *Cluster) cordonOnce(ctx context.Context, d rollout.Decision) error {
 	switch ours := known.CordonedBy == mark && known.CordonTakenBy == ""; {
 	case node.Spec.Unschedulable && !ours && !d.CordonedToo:
 		return errCordoned
+	case node.Spec.Unschedulable && !ours: // there is no mark to tell the first look from others
+		return c.rehearseEviction(ctx, d)
 	case node.Spec.Unschedulable:
 		return nil
 	}

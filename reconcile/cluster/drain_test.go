@@ -238,6 +238,10 @@ spec: {minAvailable: 3, selector: {matchLabels: {app: agent}}}`)
 	d := w.draining(pod.Node)
 	d.Pod = eviction(pod).Pod
 	w.drained(t, d, rollout.Refused, "The disruption budget strict needs 3 healthy pods")
+	other := w.addNode(t) // that somebody has cordoned, and that is to be visited all the same
+	w.cordonAs(t, other, types.MergePatchType, `{"spec":{"unschedulable":true}}`)
+	d.Node, d.CordonedToo = other, true
+	w.drained(t, d, rollout.Refused, "The disruption budget strict needs 3 healthy pods")
 	if n := w.node(t, pod.Node); n.Spec.Unschedulable || n.Annotations[health.CordonedByAnnotation] != "" {
 		t.Error("the node was cordoned")
 	}

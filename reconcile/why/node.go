@@ -56,6 +56,7 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 		b.policy(d.Policy)
 		b.window(p, node)
 		b.wave(d)
+		b.gates(p, node)
 		b.budget(d.Policy)
 	}
 	link, mark := linkOf(d.Reason)

@@ -235,6 +235,7 @@ hold: Failed
   stop policy: halted: nodes failed: 1, maxFailures: 0; first n1 with agents/cni at new: gate smoke: 1 pod has failed: exit code 7
     lamplighter resume network
   ok window: night opened 21:00 UTC, closes 23:00
+  note gates: smoke is a Job after the visit
   ok budget: 1 of at most 1 nodes are visited: n1
 > stop job: gate smoke: 1 pod has failed: exit code 7
     kubectl -n ops get jobs,pods -l lamplighter.dev/node=n1`},
@@ -251,9 +252,38 @@ wait: JobRunning
   ok pod: agents/cni-n1 of new: current, Ready since 2026-11-30T20:30:00Z
   ok policy: neither paused nor halted
   ok window: night opened 21:00 UTC, closes 23:00
+  note gates: smoke is a Job after the visit
   ok budget: 1 of at most 1 nodes are visited: n1
 > wait job: gate smoke: Job lamplighter-smoke is created
     kubectl -n ops get jobs,pods -l lamplighter.dev/node=n1`},
+		"a gate is shut, and what is known of the others": {
+			func(in *why.Input) {
+				in.Observation.Supposed = true
+				p := &in.Observation.Policies.Upgrades[0]
+				p.Gates = []policy.Gate{
+					{Name: "quiet", HTTP: policy.HTTPGate{URL: "http://slo", ExpectedStatus: 200}},
+					{Name: "errors", Prometheus: policy.PrometheusGate{URL: "http://prom", Query: "errors"}},
+					{Name: "load", HTTP: policy.HTTPGate{URL: "http://load", ExpectedStatus: 200}},
+					{Name: "disk", NodeCondition: policy.NodeCondition{Type: "DiskPressure", Status: "False"}},
+					{Name: "idle", Job: policy.JobGate{When: policy.Before, Timeout: time.Hour, Spec: "{}"}},
+				}
+				in.Observation.Nodes[0].Conditions = []health.NodeCondition{{Type: "DiskPressure", Status: "False"}}
+				in.Observation.State.Ledger.Objections = []rollout.Objection{
+					{Policy: "network", Gate: "load", Message: "no answer within 10s", Since: now.Add(-time.Minute), Unknown: true},
+					{Policy: "network", Gate: "quiet", Message: "slo answered 503, wanted 200", Since: now.Add(-time.Hour)},
+				}
+			}, `
+hold: GateShut
+  ok commit: 0123456 cni 2, in force since 2026-11-30T20:30:00Z
+  ok revision: agents/cni is at new
+  ok placement: agents/cni should run here
+  ok node: Ready
+  ok pod: agents/cni-n1 of old: outdated, Ready since 2026-11-30T20:30:00Z
+  ok policy: neither paused nor halted
+  ok window: night opened 21:00 UTC, closes 23:00
+  note gates: quiet is shut since 2026-11-30T20:30:00Z; errors is not known to be shut; load cannot be read since 2026-11-30T21:29:00Z; disk wants DiskPressure to be False, and it is False; idle is a Job before the visit
+  ok budget: 0 of at most 1 nodes are visited
+> wait gate: gate quiet: slo answered 503, wanted 200`},
 		"no window is long enough": {
 			func(in *why.Input) {
 				in.Observation.Policies.Upgrades[0].VisitDuration = 3 * time.Hour
