@@ -28,6 +28,9 @@ type Change struct {
 	Kind ChangeKind
 	// Source is where Git has the object.
 	Source Source
+	// Hidden are the paths of fields that nobody may show, beside those of Secrets. An
+	// asterisk in a path is every entry of a list or key of a map.
+	Hidden [][]string
 	// Object is what would be sent, as [Prepare] returns it.
 	Object *unstructured.Unstructured
 	// Live is the object in the cluster and Merged what the API server would

@@ -39,7 +39,11 @@ type Fleet struct {
 	Commit  Commit
 	Objects []*unstructured.Unstructured
 	// Sources are where the objects are in Git.
-	Sources  map[inventory.ID]inventory.Source
+	Sources map[inventory.ID]inventory.Source
+	// Hidden are the paths of their fields that hold what is encrypted in Git, and
+	// Redact takes it out of a text; nil for a fleet that was not rendered.
+	Hidden   map[inventory.ID][][]string
+	Redact   func(text string) string
 	Policies policy.Set
 	// Warnings are findings that do not keep the commit from being used.
 	Warnings []policy.Problem
@@ -64,6 +68,8 @@ type Examination struct {
 	// Set is usable only if no problem is an error.
 	Set      policy.Set
 	Problems []policy.Problem
+	// Redact takes out of a text what is encrypted in the tree.
+	Redact func(text string) string
 }
 
 // Reader reads fleets, one after another, and builds nothing again that is what
@@ -97,7 +103,7 @@ func (r *Reader) Examine(ctx context.Context, tree fs.FS, path string, now time.
 		faults = append(faults, defectsOf(o)...)
 	}
 	set, problems := policy.Parse(Documents(tree, out.Policies), daemonSets, now)
-	return Examination{Objects: out.Objects, Policies: out.Policies, Set: set, Problems: append(faults, problems...)}, nil
+	return Examination{Objects: out.Objects, Policies: out.Policies, Set: set, Problems: append(faults, problems...), Redact: out.Redact}, nil
 }
 
 // Read is Examine for a fleet that is to be used: one with problems of level
@@ -107,7 +113,7 @@ func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commi
 	if err != nil {
 		return nil, err
 	}
-	fleet := &Fleet{Commit: commit, Policies: seen.Set, Sources: map[inventory.ID]inventory.Source{}}
+	fleet := &Fleet{Commit: commit, Policies: seen.Set, Sources: map[inventory.ID]inventory.Source{}, Hidden: map[inventory.ID][][]string{}, Redact: seen.Redact}
 	invalid := &InvalidError{}
 	for _, p := range seen.Problems {
 		if p.Level == policy.Error {
@@ -121,7 +127,11 @@ func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commi
 	}
 	for _, o := range seen.Objects {
 		fleet.Objects = append(fleet.Objects, o.Unstructured)
-		fleet.Sources[inventory.IDOf(o.Unstructured)] = inventory.Source{File: o.File, Line: o.Line}
+		id := inventory.IDOf(o.Unstructured)
+		fleet.Sources[id] = inventory.Source{File: o.File, Line: o.Line}
+		if len(o.Hidden) > 0 {
+			fleet.Hidden[id] = o.Hidden
+		}
 	}
 	return fleet, nil
 }

@@ -144,9 +144,7 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, r.revertedFleet(ctx, obs)); err != nil {
 		return err
 	}
-	for i := range obs.Changes {
-		obs.Changes[i].Source = obs.Fleet.Sources[obs.Changes[i].ID]
-	}
+	obs.Fleet.annotate(obs.Changes)
 	obs.Changes = stillDeleted(obs.Changes, obs.State.Record, obs.Fleet.Commit)
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err
@@ -252,6 +250,7 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 	}
 	if objects := report.Plan.Objects; objects.Touches() {
 		report.Outcomes = r.opts.Cluster.Apply(ctx, objects.Steps, review)
+		report.Observation.Fleet.redact(report.Outcomes)
 		if len(troubles(objects, report.Outcomes)) == 0 { // what takes an orphan's place has to be there first
 			pruned := r.opts.Cluster.Prune(ctx, objects.Prunes, review)
 			report.Outcomes = append(report.Outcomes, pruned...)

@@ -73,8 +73,8 @@ func (g *graph) runKustomize(root string) (resmap.ResMap, error) {
 
 // output turns kustomize's objects into ours.
 func (g *graph) output(resources resmap.ResMap) (Output, error) {
-	var out Output
-	places := g.definitions()
+	out := Output{encrypted: g.fsys.secrets()}
+	places, hider := g.definitions(), g.hider()
 	for _, r := range resources.Resources() {
 		id := r.OrgId()
 		at := places[sourceOf(id.ApiVersion(), id.Kind, id.Namespace, id.Name)]
@@ -82,6 +82,7 @@ func (g *graph) output(resources resmap.ResMap) (Output, error) {
 		if err := o.fill(r); err != nil {
 			return Output{}, o.unfit(r, err)
 		}
+		o.Hidden = hider.hidden(o)
 		if o.GroupVersionKind().Group == PolicyGroup {
 			out.Policies = append(out.Policies, o)
 		} else {

@@ -65,5 +65,5 @@ func (b *Builder) Build(ctx context.Context, tree fs.FS, path string) (Output, e
 
 // clone copies the lists, not the objects.
 func (o Output) clone() Output {
-	return Output{Objects: slices.Clone(o.Objects), Policies: slices.Clone(o.Policies)}
+	return Output{Objects: slices.Clone(o.Objects), Policies: slices.Clone(o.Policies), encrypted: o.encrypted}
 }

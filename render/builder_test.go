@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -76,6 +77,74 @@ func TestEncryptedFilesAreBuiltInPlainText(t *testing.T) {
 	want := []any{nil, map[string]any{"p": "one", "q": "two"}, map[string]any{"TOKEN": "dGhyZWU=", "agent.conf": "Zm91cgo="}, nil}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// inBraces opens what is written as <<value>>.
+type inBraces struct{}
+
+var braces = regexp.MustCompile(`<<(.*?)>>`)
+
+func (inBraces) ID() string { return "braces" }
+
+func (inBraces) Decrypt(_ string, data []byte) ([]byte, []string, error) {
+	var values []string
+	for _, m := range braces.FindAllStringSubmatch(string(data), -1) {
+		values = append(values, m[1])
+	}
+	return braces.ReplaceAll(data, []byte("$1")), values, nil
+}
+
+// Wherever in an object what was encrypted ends up, its path is told, and nothing
+// else is hidden.
+func TestWhatWasEncryptedIsHidden(t *testing.T) {
+	tree := directory(t, map[string]string{
+		"kustomization.yaml": `
+resources: [app.yaml, clear.yaml]
+patches: [{path: patch.yaml}]
+configMapGenerator:
+- {name: gen, envs: [agent.env], files: [note.txt], options: {disableNameSuffixHash: true}}
+- {name: bytes, files: [blob], options: {disableNameSuffixHash: true}}
+- {name: open, literals: [a=b], options: {disableNameSuffixHash: true}}
+secretGenerator:
+- {name: secret, envs: [agent.env], options: {disableNameSuffixHash: true}}
+`,
+		"app.yaml": `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: app}
+spec:
+  minReadySeconds: <<7>>
+  template: {spec: {containers: [{name: app, image: "app:v1", args: [--pin=s3cr3t], env: [{name: TOKEN, value: <<s3cr3t>>}]}]}}
+`,
+		"clear.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: clear}\ndata: {a: b}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: patched}\nspec: {clusterIP: None}\n",
+		"patch.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: patched, annotations: {token: <<hunter2>>}}\n",
+		"agent.env":  "TOKEN=<<three>>\nPIN=<<1>>\n",
+		"note.txt":   "clear\n",
+		"blob":       "\xff<<four>>",
+	})
+	b := render.Builder{Decryptor: inBraces{}}
+	out, err := b.Build(t.Context(), tree, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for _, o := range out.Objects {
+		for _, path := range o.Hidden {
+			got[o.GetName()] = append(got[o.GetName()], strings.Join(path, "."))
+		}
+	}
+	want := map[string][]string{
+		"app":     {"spec.minReadySeconds", "spec.template.spec.containers.*.args.*", "spec.template.spec.containers.*.env.*.value"},
+		"gen":     {"data.*"},
+		"bytes":   {"binaryData.*"},
+		"patched": {"metadata.annotations.token"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := out.Redact("hunter2 and three"); got != "*** and ***" {
+		t.Errorf("redacted: %q", got)
 	}
 }
 

@@ -35,7 +35,7 @@ type filesystem struct {
 	alive     func() error       // the error of the build's context
 	read      map[string]content // by path in the tree
 	inputs    inputs
-	encrypted []string // values that were, and that no error may show
+	encrypted map[string][]string // values that were, by file, and that no error may show
 }
 
 type content struct {
@@ -44,7 +44,7 @@ type content struct {
 }
 
 func newFilesystem(ctx context.Context, j job) *filesystem {
-	return &filesystem{tree: j.tree, decryptor: j.decryptor, alive: ctx.Err, read: map[string]content{}, inputs: inputs{}}
+	return &filesystem{tree: j.tree, decryptor: j.decryptor, alive: ctx.Err, read: map[string]content{}, inputs: inputs{}, encrypted: map[string][]string{}}
 }
 
 // overlay makes a file of the tree appear with other content.
@@ -77,7 +77,9 @@ func (f *filesystem) decrypt(name string, data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, &DecryptError{err}
 	}
-	f.encrypted = append(f.encrypted, values...)
+	if len(values) > 0 {
+		f.encrypted[name] = values
+	}
 	return plain, nil
 }
 

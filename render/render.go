@@ -42,6 +42,11 @@ type Object struct {
 	File string
 	// Line is where in File the object begins, or its generator; 0 when unknown.
 	Line int
+
+	// Hidden are the paths of fields that hold what was encrypted in the tree, and
+	// that nobody may show; see [Every]. There are none for a Secret, of which that is
+	// understood.
+	Hidden [][]string
 }
 
 // Output is what one path of a tree asks for. Both lists are sorted by group,
@@ -49,6 +54,8 @@ type Object struct {
 type Output struct {
 	Objects  []Object
 	Policies []Object // apiVersion of PolicyGroup; their fields are not checked here
+
+	encrypted []string // in the tree; see Redact
 }
 
 // Build renders the directory at path, which is slash separated and relative

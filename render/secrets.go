@@ -28,9 +28,12 @@ func (g *graph) keepSecret(text string) {
 	g.secrets = append(g.secrets, lines(text)...)
 }
 
+// shortest is how long a text must be to be looked for: anything shorter would be
+// found in every sentence.
+const shortest = 3
+
 // lines are what to look for of a text: its lines and their values.
 func lines(text string) []string {
-	const shortest = 3 // anything shorter would be found in every sentence
 	var out []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -69,14 +72,21 @@ func redact(text string, secrets []string) string {
 
 // redacted hides values that are encrypted in the tree, whoever quotes them.
 func (f *filesystem) redacted(err error) error {
-	var secrets []string
-	for _, v := range f.encrypted {
-		secrets = append(secrets, lines(v)...)
-	}
-	if text := redact(err.Error(), secrets); text != err.Error() {
+	if text := redact(err.Error(), f.secrets()); text != err.Error() {
 		return redactedError{text, err}
 	}
 	return err
+}
+
+// secrets are what to look for of what was encrypted in the tree.
+func (f *filesystem) secrets() []string {
+	var out []string
+	for _, values := range f.encrypted {
+		for _, v := range values {
+			out = append(out, lines(v)...)
+		}
+	}
+	return out
 }
 
 // redactedError is an error that shows less than its cause.

@@ -41,7 +41,7 @@ func newApplyCommand(g *globals) *cobra.Command {
 evicted now. Windows, budgets and guards hold as they do for the agent, so what is
 not due yet is held, and a later pass goes on. If one object cannot be applied none
 is, unless --partial is given. Refused while an agent runs the instance. Exit code 1
-if something failed or was refused.`,
+if something failed or was refused, or the answer was no; 2 if nobody answers.`,
 		Example: `  lamplighter apply . --path clusters/prod
   lamplighter apply . --path clusters/prod --yes -o json`,
 		Args:              maxOneDir,
@@ -82,7 +82,7 @@ func (f *applyFlags) apply(ctx context.Context, g *globals, fleet *reconcile.Fle
 		return hint(fmt.Errorf("instance %s is run by %s, which holds its lease", lease, holder), "commit to its repository, or stop it first")
 	}
 	src := reconcile.Source{Fleet: fleet}
-	if agreed, err := f.agree(ctx, g, c, src); err != nil || !agreed {
+	if err := f.agree(ctx, g, c, src); err != nil {
 		return err
 	}
 	if err := ensureNamespace(ctx, c); err != nil {
@@ -135,41 +135,36 @@ func tellRefused(g *globals, report reconcile.Report, refused error) error {
 const conflictHint = "hint: drop the field from Git, or take it with lamplighter apply --force-conflicts"
 
 // agree shows the plan and asks, unless --yes was given.
-func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src reconcile.Source) (bool, error) {
+func (f *applyFlags) agree(ctx context.Context, g *globals, c *connection, src reconcile.Source) error {
 	if err := c.reconciler.Inquire(ctx, src); err != nil {
-		return false, err
+		return err
 	}
 	c.asker.Wait()
 	obs, err := c.reconciler.Observe(ctx, src)
 	if err != nil {
-		return false, err
+		return err
 	}
 	plan, err := reconcile.New(obs, now())
 	if err != nil {
-		return false, err
+		return err
 	}
 	if refused := obs.Refused(); refused != nil {
-		return false, tellRefused(g, reconcile.Report{Observation: obs, Plan: plan}, refused)
+		return tellRefused(g, reconcile.Report{Observation: obs, Plan: plan}, refused)
 	}
 	if err := show.WritePass(g.streams.Err, plan); err != nil {
-		return false, err
+		return err
 	}
 	newRules, err := differ(obs.State.Record.Documents, src.Fleet.Policies.Documents())
 	if err != nil {
-		return false, err
+		return err
 	}
 	if newRules {
 		fmt.Fprintln(g.streams.Err, "windows, freezes or policies change")
 	}
 	if f.yes || (!newRules && !show.Touches(plan)) {
-		return true, nil
+		return nil
 	}
-	agreed, err := ask(g, "Apply to "+c.config.Host+"?")
-	if err != nil || agreed {
-		return agreed, err
-	}
-	fmt.Fprintln(g.streams.Err, "nothing was changed; --yes applies without asking")
-	return false, exitCode(exitSignal)
+	return ask(g, "Apply to "+c.config.Host+"?", "applies")
 }
 
 // differ compares policy kinds as they were recorded with those of a fleet.

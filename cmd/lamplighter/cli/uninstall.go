@@ -140,12 +140,7 @@ func (f *uninstallFlags) agree(g *globals, c *connection, obs reconcile.Observat
 	if f.how.Orphan {
 		verb = "Let go of this on"
 	}
-	agreed, err := ask(g, fmt.Sprintf("%s %s?", verb, c.config.Host))
-	if err != nil || agreed {
-		return err
-	}
-	fmt.Fprintln(g.streams.Err, "nothing was changed; --yes uninstalls without asking")
-	return exitCode(exitSignal)
+	return ask(g, fmt.Sprintf("%s %s?", verb, c.config.Host), "uninstalls")
 }
 
 // outsideWindows are the objects that wait for a window, or for the end of a

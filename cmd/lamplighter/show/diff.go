@@ -162,6 +162,9 @@ func (d *ObjectDiff) compare(c inventory.Change) (err error) {
 	}
 	before, after := meaningful(c.Live), meaningful(after)
 	maskSecrets(before, after)
+	for _, path := range c.Hidden {
+		maskAt(before, after, path)
+	}
 	if d.Live, err = asYAML(before); err != nil {
 		return err
 	}

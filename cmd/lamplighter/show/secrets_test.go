@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
 	"lamplighter.dev/cmd/lamplighter/show"
@@ -65,4 +66,35 @@ func secret() *rapid.Generator[map[string]any] {
 		}
 		return s
 	})
+}
+
+// Nor is what is encrypted in Git, wherever it is.
+func TestHiddenFieldsAreNotShown(t *testing.T) {
+	live := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"same":"CANARY","old":"CANARY1","gone":"CANARY"},"list":[{"name":"x","value":"CANARY"},{"name":"y","value":"CANARY3"}]}`
+	merged := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"same":"CANARY","old":"CANARY2","new":"CANARY"},"list":[{"name":"z","value":"CANARY2"}]}`
+	id, err := inventory.ParseFormat("ConfigMap/agents/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := changeOf(id, parsed(t, live), parsed(t, merged))
+	c.Hidden = [][]string{{"data", "*"}, {"list", "*", "value"}, {"spec", "nothing", "there"}}
+	diff := newDiff(t, []inventory.Decision{{ID: id, Action: inventory.Apply, Reason: inventory.Changed}}, []inventory.Change{c})
+	got := diff.Objects[0]
+	if text := got.Diff + got.Live + got.Merged; strings.Contains(text, canary) {
+		t.Errorf("a value is shown:\n%s", text)
+	}
+	for _, want := range []string{"-  gone: '***'\n", "+  new: '***'\n", "-  old: '*** (before)'\n", "+  old: '*** (after)'\n", "-- name: x\n", "+- name: z\n", "   same: '***'\n"} {
+		if !strings.Contains(got.Diff, want) {
+			t.Errorf("%q is not in\n%s", want, got.Diff)
+		}
+	}
+}
+
+func parsed(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return obj
 }
