@@ -6,25 +6,19 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/cli-utils/pkg/object/dependson"
 )
 
 // applies decides about every rendered object, dependencies first.
 func (p *planner) applies() ([][]Decision, error) {
-	var objs []*unstructured.Unstructured
-	for _, id := range sortedKeys(p.rendered) {
-		objs = append(objs, p.rendered[id].Object)
+	if !p.Order.Is(p.Changes) {
+		p.Order = OrderOf(p.Changes)
 	}
-	o := orderOf(objs)
-	layers, leftOver := o.layers()
-	if len(leftOver) > 0 {
-		return nil, o.cycle(leftOver)
+	if p.Order.cycle != nil {
+		return nil, p.Order.cycle
 	}
 	var out [][]Decision
-	for _, ids := range o.steps(layers) {
-		out = append(out, p.take(ids, func(id ID) Decision { return p.apply(id, o) }))
+	for _, ids := range p.Order.ids {
+		out = append(out, p.take(ids, func(id ID) Decision { return p.apply(id, p.Order.order) }))
 	}
 	return out, nil
 }
@@ -145,14 +139,10 @@ func unapplicable(err error) Decision {
 // annotation asks for the dependency as it is rendered; a namespace or a
 // definition only has to exist, and to stay.
 func (p *planner) needs(c Change, o order) []ID {
-	explicit, err := dependson.ReadAnnotation(c.Object)
-	if err != nil {
-		return nil // told as BadDependency
-	}
 	return slices.DeleteFunc(o.dependencies(c.ID), func(id ID) bool {
 		d := p.rendered[id]
 		brings := c.Unserved && id.GroupKind == definitionKind
-		return d.Kind != Create && !d.Deleting && !brings && !slices.Contains(explicit, id)
+		return d.Kind != Create && !d.Deleting && !brings && !slices.Contains(o.asked[c.ID], id)
 	})
 }
 

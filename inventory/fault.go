@@ -63,7 +63,7 @@ func fault(c Change, known map[ID]bool) (Decision, bool) {
 	if c.Kind == None {
 		return Decision{}, false
 	}
-	why := dependencyFault(c.Object, known)
+	_, why := askedFor(c.Object, known)
 	return refuse(BadDependency, why), why != ""
 }
 

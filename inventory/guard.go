@@ -14,6 +14,9 @@ func (p *planner) guard(orphans map[ID]Live) *Decision {
 		return &d
 	}
 	mass := p.massDelete(orphans) // in any case: it has to know how much there was before the commit
+	if len(orphans) == 0 {
+		return nil
+	}
 	if d := p.notApplied(); d != nil {
 		return d
 	}
@@ -45,6 +48,10 @@ func (p *planner) notApplied() *Decision {
 // for everything doubles what is owned.
 func (p *planner) massDelete(orphans map[ID]Live) *Decision {
 	if p.AllowPrune {
+		return nil
+	}
+	if len(orphans) == 0 {
+		p.Guarded = 0
 		return nil
 	}
 	successors := map[ID]bool{}

@@ -28,26 +28,71 @@ func (e *CycleError) Error() string {
 	return "dependency cycle: " + strings.Join(names, " -> ")
 }
 
+// Order is the order in which the objects of some changes are applied. It is a
+// value that never changes.
+type Order struct {
+	order
+	objects []*unstructured.Unstructured // of the changes, as they came
+	ids     [][]ID                       // by step
+	cycle   *CycleError                  // why there is no order, nil if there is one
+}
+
+// OrderOf finds out the order of changes that have no object twice.
+func OrderOf(changes []Change) *Order {
+	out := &Order{objects: make([]*unstructured.Unstructured, 0, len(changes))}
+	byID := make(map[ID]*unstructured.Unstructured, len(changes))
+	for _, c := range changes {
+		out.objects = append(out.objects, c.Object)
+		byID[c.ID] = c.Object
+	}
+	sorted := make([]*unstructured.Unstructured, 0, len(byID))
+	for _, id := range sortedKeys(byID) {
+		sorted = append(sorted, byID[id])
+	}
+	out.order = orderOf(sorted)
+	layers, leftOver := out.layers()
+	if len(leftOver) > 0 {
+		out.cycle = out.circle(leftOver)
+		return out
+	}
+	out.ids = out.steps(layers)
+	return out
+}
+
+// Is reports whether the order is that of these changes: they have the same
+// objects, which nobody has changed in place. A nil Order is that of none.
+func (o *Order) Is(changes []Change) bool {
+	return o != nil && slices.EqualFunc(o.objects, changes, func(object *unstructured.Unstructured, c Change) bool {
+		return object == c.Object
+	})
+}
+
 // order is the dependency graph of some objects.
 type order struct {
 	graph *graph.Graph
-	ids   []ID // sorted
+	all   []ID // sorted
 	// faults says which depends-on annotations cannot be followed, and why.
 	faults map[ID]string
+	// asked are the dependencies that annotations ask for.
+	asked map[ID][]ID
 }
 
 // orderOf builds the graph: definitions before their kinds, namespaces before
 // their members, and what depends-on annotations say.
 func orderOf(objs []*unstructured.Unstructured) order {
-	o := order{faults: map[ID]string{}}
+	o := order{faults: map[ID]string{}, asked: map[ID][]ID{}}
 	known := map[ID]bool{}
 	for _, obj := range objs {
 		known[IDOf(obj)] = true
 	}
-	o.ids = sortedKeys(known)
+	o.all = sortedKeys(known)
 	for _, obj := range objs {
-		if fault := dependencyFault(obj, known); fault != "" {
+		asked, fault := askedFor(obj, known)
+		if fault != "" {
 			o.faults[IDOf(obj)] = fault
+		}
+		if len(asked) > 0 {
+			o.asked[IDOf(obj)] = asked
 		}
 	}
 	g, err := graph.DependencyGraph(objs)
@@ -66,19 +111,19 @@ func orderOf(objs []*unstructured.Unstructured) order {
 	return o
 }
 
-// dependencyFault says why an object's depends-on annotation cannot be
-// followed, or nothing.
-func dependencyFault(obj *unstructured.Unstructured, known map[ID]bool) string {
-	deps, err := dependson.ReadAnnotation(obj)
+// askedFor are the dependencies that an object's depends-on annotation names,
+// and why they cannot be followed, if they cannot.
+func askedFor(obj *unstructured.Unstructured, known map[ID]bool) (asked []ID, fault string) {
+	asked, err := dependson.ReadAnnotation(obj)
 	if err != nil {
-		return firstLine(err.Error())
+		return nil, firstLine(err.Error())
 	}
-	for _, dep := range deps {
-		if !known[dep] {
-			return fmt.Sprintf("depends on %s, which is not rendered", Format(dep))
+	for _, id := range asked {
+		if !known[id] {
+			return asked, fmt.Sprintf("depends on %s, which is not rendered", Format(id))
 		}
 	}
-	return ""
+	return asked, ""
 }
 
 // dependencies lists what id depends on, sorted.
@@ -93,7 +138,7 @@ func (o order) dependents(id ID) []ID { return sorted(o.graph.Dependents(id)) }
 func (o order) layers() (layers [][]ID, leftOver []ID) {
 	waits := map[ID]int{}
 	var ready []ID
-	for _, id := range o.ids {
+	for _, id := range o.all {
 		if n := len(o.graph.Dependencies(id)); n > 0 {
 			waits[id] = n
 		} else {
@@ -116,8 +161,8 @@ func (o order) layers() (layers [][]ID, leftOver []ID) {
 	return layers, sortedKeys(waits)
 }
 
-// cycle finds a circle among objects each of which depends on another of them.
-func (o order) cycle(leftOver []ID) *CycleError {
+// circle finds a cycle among objects each of which depends on another of them.
+func (o order) circle(leftOver []ID) *CycleError {
 	inside := NewSet(leftOver...)
 	var path []ID
 	for id := leftOver[0]; ; {

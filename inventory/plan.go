@@ -4,6 +4,7 @@ package inventory
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 )
@@ -17,6 +18,9 @@ type Input struct {
 	Owned Set
 	// Changes compares every rendered object with the cluster.
 	Changes []Change
+	// Order is that of an earlier plan. If it is of the same objects, it need not
+	// be found out again; else it does not matter.
+	Order *Order
 	// Orphans describes every object that is owned and not rendered. One that
 	// is missing here is held: what has not been looked at is not deleted.
 	Orphans []Live
@@ -60,6 +64,8 @@ type Plan struct {
 	// Steps holds the decision for every rendered object, in the order to apply
 	// them; the objects of one step are independent of each other.
 	Steps [][]Decision
+	// Order is that of Steps.
+	Order *Order
 	// Prunes holds the decision for every object that is owned and not
 	// rendered, in the order to delete them.
 	Prunes [][]Decision
@@ -74,17 +80,45 @@ type Plan struct {
 
 // Decisions returns all decisions, sorted by ID.
 func (p Plan) Decisions() []Decision {
-	all := slices.Concat(slices.Concat(p.Steps...), slices.Concat(p.Prunes...))
-	slices.SortFunc(all, func(a, b Decision) int { return Compare(a.ID, b.ID) })
-	return all
+	return p.Where(func(Decision) bool { return true })
+}
+
+// Where returns the decisions of which that is so, sorted by ID.
+func (p Plan) Where(so func(Decision) bool) []Decision {
+	var out []Decision
+	for d := range p.All() {
+		if so(d) {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b Decision) int { return Compare(a.ID, b.ID) })
+	return out
+}
+
+// All goes through all decisions, in the order in which they are carried out.
+func (p Plan) All() iter.Seq[Decision] {
+	return func(yield func(Decision) bool) {
+		for _, steps := range [][][]Decision{p.Steps, p.Prunes} {
+			for _, step := range steps {
+				for _, d := range step {
+					if !yield(d) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // Touches reports whether carrying out the plan would change anything in the
 // cluster or in the inventory.
 func (p Plan) Touches() bool {
-	return slices.ContainsFunc(p.Decisions(), func(d Decision) bool {
-		return d.Action.Acts() || d.Action == Release
-	})
+	for d := range p.All() {
+		if d.Action.Acts() || d.Action == Release {
+			return true
+		}
+	}
+	return false
 }
 
 // Validate says what is wrong with a mode.
@@ -112,20 +146,20 @@ func (m DriftMode) Validate() error {
 //
 // The error is a [*CycleError], or names an object that was given twice.
 func New(in Input) (Plan, error) {
-	rendered := map[ID]Change{}
+	rendered := make(map[ID]Change, len(in.Changes))
 	for _, c := range in.Changes {
 		if _, twice := rendered[c.ID]; twice {
 			return Plan{}, fmt.Errorf("%s is rendered twice", Format(c.ID))
 		}
 		rendered[c.ID] = c
 	}
-	p := planner{Input: in, rendered: rendered, decided: map[ID]Decision{}}
+	p := planner{Input: in, rendered: rendered, decided: make(map[ID]Decision, len(in.Changes))}
 	applies, err := p.applies()
 	if err != nil {
 		return Plan{}, err
 	}
 	prunes := p.prunes()
-	return Plan{Steps: applies, Prunes: prunes, Guarded: p.Guarded, Next: p.next()}, nil
+	return Plan{Steps: applies, Order: p.Order, Prunes: prunes, Guarded: p.Guarded, Next: p.next()}, nil
 }
 
 // planner holds the state of one call of New.
@@ -180,7 +214,7 @@ func (v Veto) decision() Decision {
 // itself, or the zero time if none is known.
 func (p Plan) Earliest() time.Time {
 	var earliest time.Time
-	for _, d := range p.Decisions() {
+	for d := range p.All() {
 		if !d.Until.IsZero() && (earliest.IsZero() || d.Until.Before(earliest)) {
 			earliest = d.Until
 		}

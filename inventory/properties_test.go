@@ -5,10 +5,12 @@ package inventory_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -337,4 +339,29 @@ func carryOut(in inventory.Input, plan inventory.Plan) inventory.Input {
 	}
 	in.Owned, in.Guarded = plan.Next.Settle(outcomes), plan.Guarded
 	return in
+}
+
+// The order of an earlier plan spares work, and decides nothing.
+func TestAnEarlierOrderMakesNoDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, other := drawInput(t), drawInput(t)
+		want, errWant := inventory.New(in)
+		for _, earlier := range []inventory.Input{in, other} {
+			before, err := inventory.New(earlier)
+			if err != nil {
+				continue
+			}
+			in.Order = before.Order
+			got, errGot := inventory.New(in)
+			if (errGot == nil) != (errWant == nil) {
+				t.Fatalf("%v with the order of another plan, %v without", errGot, errWant)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inventory.Plan{}, "Order"), cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+				t.Fatal(diff)
+			}
+			if errGot == nil && !got.Order.Is(in.Changes) {
+				t.Fatal("the order of a plan is that of other objects")
+			}
+		}
+	})
 }

@@ -25,6 +25,10 @@ func (p *planner) prunes() [][]Decision {
 			orphans[live.ID] = live
 		}
 	}
+	if len(orphans) == 0 {
+		p.guard(orphans) // which has nothing to hold, and ends
+		return nil
+	}
 	p.moved = p.movedTo(orphans)
 	guard := p.guard(orphans)
 	o := orderOf(stubs(orphans, true))

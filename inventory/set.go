@@ -30,7 +30,10 @@ func (s Set) Contains(id ID) bool {
 
 // With returns the union of the set and ids.
 func (s Set) With(ids ...ID) Set {
-	return NewSet(slices.Concat(s.ids, ids)...)
+	if missing := slices.DeleteFunc(slices.Clone(ids), s.Contains); len(missing) > 0 {
+		return NewSet(slices.Concat(s.ids, missing)...)
+	}
+	return s
 }
 
 // Without returns the set less ids.

@@ -39,8 +39,11 @@ type attempt struct {
 // note takes the outcomes of a pass. What the plan does not speak of any more
 // is forgotten.
 func (b backoff) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
+	if len(b) == 0 && len(outcomes) == 0 {
+		return
+	}
 	planned, tried := map[inventory.ID]bool{}, map[inventory.ID]*unstructured.Unstructured{}
-	for _, d := range plan.Decisions() {
+	for d := range plan.All() {
 		planned[d.ID] = true
 		if d.Action.Acts() {
 			tried[d.ID] = d.Object

@@ -49,6 +49,7 @@ func (r *Reconciler) doubted(obs Observation) Observation {
 func (r *Reconciler) decide(ctx context.Context, obs *Observation) (Plan, time.Time, error) {
 	now := r.opts.Now()
 	plan, err := New(*obs, now)
+	r.order = plan.Objects.Order
 	if err != nil || r.opts.Clock == nil || obs.ClockProblem != "" || !dependsOnClock(*obs, plan, now) {
 		return plan, now, err
 	}
@@ -82,7 +83,7 @@ func dependsOnClock(obs Observation, plan Plan, now time.Time) bool {
 	}
 	obs.ClockProblem = "in question"
 	doubtful := vetoes(obs, now)
-	for _, d := range plan.Objects.Decisions() {
+	for d := range plan.Objects.All() {
 		if _, held := doubtful[d.ID]; held && d.Action.Acts() {
 			return true
 		}

@@ -32,7 +32,7 @@ type fight struct {
 // note takes the corrections of a pass.
 func (f fights) note(plan inventory.Plan, outcomes []inventory.Outcome, now time.Time) {
 	corrections := map[inventory.ID]string{}
-	for _, d := range plan.Decisions() {
+	for d := range plan.All() {
 		switch {
 		case d.Action == inventory.Recreate: // something may change the field as it is created
 			corrections[d.ID] = d.Message

@@ -60,15 +60,14 @@ func (n ObjectNote) Failed() bool {
 // notes lists the objects that a plan leaves as they are though Git says
 // something else.
 func notes(plan inventory.Plan) []ObjectNote {
+	left := func(d inventory.Decision) bool { return d.Action == inventory.Hold || d.Action == inventory.Refuse }
 	var out []ObjectNote
-	for _, d := range plan.Decisions() {
-		if d.Action == inventory.Hold || d.Action == inventory.Refuse {
-			out = append(out, ObjectNote{
-				Object: inventory.Format(d.ID), File: d.Source.File, Line: d.Source.Line, Action: string(d.Action), Reason: string(d.Reason),
-				Until: d.Until.UTC(), Message: brief(d.Message), Orphan: d.Object == nil,
-				Manager: d.Manager, Fields: noted(d.Fields),
-			})
-		}
+	for _, d := range plan.Where(left) {
+		out = append(out, ObjectNote{
+			Object: inventory.Format(d.ID), File: d.Source.File, Line: d.Source.Line, Action: string(d.Action), Reason: string(d.Reason),
+			Until: d.Until.UTC(), Message: brief(d.Message), Orphan: d.Object == nil,
+			Manager: d.Manager, Fields: noted(d.Fields),
+		})
 	}
 	return out
 }
@@ -77,7 +76,7 @@ func notes(plan inventory.Plan) []ObjectNote {
 // is noted already.
 func troubles(plan inventory.Plan, outcomes []inventory.Outcome) []ObjectNote {
 	tried := map[inventory.ID]inventory.Decision{}
-	for _, d := range plan.Decisions() {
+	for d := range plan.All() {
 		if d.Action.Acts() {
 			tried[d.ID] = d
 		}

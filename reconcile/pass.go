@@ -117,7 +117,7 @@ func (r *Reconciler) Observe(ctx context.Context, src Source) (Observation, erro
 	if err != nil {
 		return Observation{}, err
 	}
-	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, AllowPrune: r.allowsPrune(src), Adoption: r.opts.Adoption, Drift: r.opts.Drift, ClockProblem: r.clockProblem()}
+	obs := Observation{Instance: r.opts.Instance, State: state, Fleet: src.Fleet, Order: r.order, AllowPrune: r.allowsPrune(src), Adoption: r.opts.Adoption, Drift: r.opts.Drift, ClockProblem: r.clockProblem()}
 	if src.Fleet != nil {
 		err = r.compare(ctx, &obs)
 	} else {

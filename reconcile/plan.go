@@ -27,6 +27,8 @@ type Observation struct {
 	// Changes compares each object of the fleet with the cluster, and Orphans
 	// are what is owned and no longer in it.
 	Changes []inventory.Change
+	// Order is that of the last plan, which may have been of the same objects.
+	Order   *inventory.Order
 	Orphans []inventory.Live
 	// Reverted are the DaemonSets that go back: with nil, the template in their
 	// change is the one that they go back to; with an error, why that is not known.
@@ -70,6 +72,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Adoption:   obs.Adoption,
 			Owned:      obs.State.Inventory,
 			Changes:    obs.Changes,
+			Order:      obs.Order,
 			Orphans:    obs.Orphans,
 			Vetoes:     vetoed,
 			References: references(obs, vetoed),

@@ -110,6 +110,8 @@ type Reconciler struct {
 	looked  bool            // for Jobs that an earlier process has left
 	relook  time.Time       // when that may be tried again
 
+	order *inventory.Order // of the last plan
+
 	substitutes map[*unstructured.Unstructured]substitute // by rendered object
 }
 

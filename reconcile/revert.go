@@ -23,8 +23,11 @@ func renderedTemplates(obs Observation) map[types.NamespacedName]string {
 	}
 	out := map[types.NamespacedName]string{}
 	for _, o := range obs.Fleet.Objects {
+		if o.GroupVersionKind().GroupKind() != daemonSetKind {
+			continue
+		}
 		name := types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
-		if o.GroupVersionKind().GroupKind() == daemonSetKind && (mayRevert(obs, name) || obs.State.Ledger.Reversal(name) != nil) {
+		if mayRevert(obs, name) || obs.State.Ledger.Reversal(name) != nil {
 			if digest := templateDigest(o); digest != "" {
 				out[name] = digest
 			}

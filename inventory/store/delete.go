@@ -19,6 +19,7 @@ import (
 func (s *Store) Delete(ctx context.Context) (deleted []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.saved = nil
 	if err := s.unnumber(ctx); err != nil {
 		return nil, err
 	}

@@ -120,6 +120,10 @@ func (s *Store) members(cm *corev1.ConfigMap) ([]inventory.ID, error) {
 // is ever without it. Whatever stops a save, what was on a page before and is
 // owned still is on one.
 func (s *Store) saveInventory(ctx context.Context, owned inventory.Set) error {
+	if s.saved != nil && s.saved.Equal(owned) {
+		return nil
+	}
+	s.saved = nil
 	pages, err := s.layOut(owned)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.describe(pageName(s.instance, 1)), err)
@@ -141,7 +145,11 @@ func (s *Store) saveInventory(ctx context.Context, owned inventory.Set) error {
 			return err
 		}
 	}
-	return s.write(ctx, pageName(s.instance, 1), pages[0])
+	if err := s.write(ctx, pageName(s.instance, 1), pages[0]); err != nil {
+		return err
+	}
+	s.saved = &owned
+	return nil
 }
 
 // nextWrite is another value of writesAnnotation than the present one.

@@ -46,6 +46,8 @@ type Store struct {
 	mu sync.Mutex
 	// seen holds the ConfigMaps as they were last loaded or saved, by name.
 	seen map[string]*corev1.ConfigMap
+	// saved is the inventory that seen holds, nil before it has been saved once.
+	saved *inventory.Set
 	// unread is why the last Load has failed, nil if it has not.
 	unread error
 	// requested is the newest request that Watch has seen.
@@ -94,7 +96,7 @@ func (s *Store) load(ctx context.Context) (State, error) {
 	if state.Inventory, err = s.loadInventory(ctx, seen, pages); err != nil {
 		return State{}, err
 	}
-	s.seen = seen
+	s.seen, s.saved = seen, nil
 	return state, nil
 }
 

@@ -22,9 +22,9 @@ func driftsOf(report reconcile.Report) []happening {
 	}
 	corrected := corrections(report)
 	var out []happening
-	for _, d := range report.Plan.Objects.Decisions() {
-		if !d.Drifted || len(out) == mostFailures {
-			continue
+	for _, d := range report.Plan.Objects.Where(func(d inventory.Decision) bool { return d.Drifted }) {
+		if len(out) == mostFailures {
+			break
 		}
 		h := happening{object: d.Object, uid: uids[d.ID], note: cmp.Or(d.Message, "changed by somebody"), once: inventory.Format(d.ID) + d.Message}
 		switch {
@@ -45,7 +45,7 @@ func driftsOf(report reconcile.Report) []happening {
 // corrections are the objects of which this pass has undone what somebody did.
 func corrections(report reconcile.Report) map[inventory.ID]bool {
 	tried := map[inventory.ID]bool{}
-	for _, d := range report.Plan.Objects.Decisions() {
+	for d := range report.Plan.Objects.All() {
 		tried[d.ID] = d.Drifted && d.Action == inventory.Apply
 	}
 	done := map[inventory.ID]bool{}

@@ -97,7 +97,7 @@ func (m *Metrics) pass(report reconcile.Report, took time.Duration, err error) {
 	}
 	m.reverted.Set(float64(len(report.After.Ledger.Reversals)))
 	m.drifted.Reset()
-	for _, d := range report.Plan.Objects.Decisions() {
+	for d := range report.Plan.Objects.All() {
 		if d.Drifted && d.Action != inventory.Apply {
 			m.drifted.WithLabelValues(string(d.Reason)).Inc()
 		}

@@ -5,6 +5,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,14 +29,15 @@ import (
 // Errors about one object are in its Change; the error is about all of them.
 // The objects must not be changed afterwards: they are known by their address.
 func (c *Cluster) Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
-	return c.inspect(ctx, objects, c.inspectOne)
+	return c.inspect(ctx, objects, inspector{c.recall, c.inspectOne})
 }
 
 // InspectFully is Inspect without any memory: every object is dry-run, and
 // every change carries Live, if there is one, and Merged, if the API server can
 // tell, else Likely. It is for people who want to see the difference; Secrets are not masked.
 func (c *Cluster) InspectFully(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
-	return c.inspect(ctx, objects, c.inspectFully)
+	nothing := func(subject) (inventory.Change, bool) { return inventory.Change{}, false }
+	return c.inspect(ctx, objects, inspector{nothing, c.inspectFully})
 }
 
 // subject is an object to inspect: what it should be and, unless it does not
@@ -48,9 +50,16 @@ type subject struct {
 	hash    string
 	live    *live
 	set     *rendered
+	change  *inventory.Change // what came of it
 }
 
-type inspector func(context.Context, subject) (inventory.Change, error)
+// inspector compares one object with what is live.
+type inspector struct {
+	// recall answers what is known of an object that exists without asking the
+	// API server.
+	recall func(subject) (change inventory.Change, known bool)
+	ask    func(context.Context, subject) (inventory.Change, error)
+}
 
 func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructured, one inspector) ([]inventory.Change, error) {
 	changes := make([]inventory.Change, len(objects))
@@ -60,11 +69,11 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 		targets = append(targets, s.whereItIs())
 	}
 	found, failed := c.find(ctx, targets)
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(c.opts.InFlight)
+	var unknown []*subject
 	set := c.renderedOf(objects)
-	for i, s := range subjects {
-		s.live, s.set = found[s.id], set
+	for i := range subjects {
+		s := &subjects[i]
+		s.live, s.set, s.change = found[s.id], set, &changes[i]
 		switch {
 		case changes[i].Err != nil:
 			continue
@@ -72,27 +81,23 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 			changes[i] = inventory.Change{ID: s.id, Kind: inventory.Update, Object: s.object, Err: failed[s.id.GroupKind]}
 			continue
 		case s.live == nil:
-			if changes[i] = absent(s); changes[i].Err != nil || s.mapping == nil {
+			if changes[i] = absent(*s); changes[i].Err != nil || s.mapping == nil {
 				continue
 			}
 		case s.mapping == nil: // it is there, and nobody can be asked about it at its new version yet
-			changes[i] = c.differing(s)
+			changes[i] = c.differing(*s)
 			changes[i].UID, changes[i].Unserved, changes[i].Err = s.live.uid, true, s.unserved()
 			continue
 		}
-		work.Go(func() (err error) {
-			if err := c.throttle.enter(ctx); err != nil {
-				return err
-			}
-			defer c.throttle.leave()
-			changes[i], err = one(ctx, s)
-			if s.live != nil {
-				changes[i].UID = s.live.uid
-			}
-			return err
-		})
+		change, known := one.recall(*s)
+		if !known {
+			unknown = append(unknown, s)
+			continue
+		}
+		change.UID = s.live.uid
+		changes[i] = change
 	}
-	if err := work.Wait(); err != nil {
+	if err := c.askAbout(ctx, unknown, one); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -101,8 +106,45 @@ func (c *Cluster) inspect(ctx context.Context, objects []*unstructured.Unstructu
 	return changes, nil
 }
 
+// askAbout compares subjects of which nothing can be recalled.
+func (c *Cluster) askAbout(ctx context.Context, unknown []*subject, one inspector) error {
+	work, ctx := errgroup.WithContext(ctx)
+	c.sideBySide(work, len(unknown), func(n int) (err error) {
+		if err := c.throttle.enter(ctx); err != nil {
+			return err
+		}
+		defer c.throttle.leave()
+		s := unknown[n]
+		*s.change, err = one.ask(ctx, *s)
+		if s.live != nil {
+			s.change.UID = s.live.uid
+		}
+		return err
+	})
+	return work.Wait()
+}
+
+// sideBySide calls do for each index below n, as many at once as may be in
+// flight; whoever meets an error does no more. It takes few goroutines, because
+// the stack of each has to grow before it can send its first request.
+func (c *Cluster) sideBySide(work *errgroup.Group, n int, do func(i int) error) {
+	var next atomic.Int64
+	for range min(n, c.opts.InFlight) {
+		work.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				if err := do(int(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // prepared is a rendered object as it is sent.
 type prepared struct {
+	id     inventory.ID
+	kind   schema.GroupVersionKind
 	object *unstructured.Unstructured
 	hash   string
 }
@@ -127,20 +169,19 @@ func (c *Cluster) subjects(objects []*unstructured.Unstructured, changes []inven
 			}
 		}
 		now[obj] = p
-		gvk := p.object.GroupVersionKind()
-		t := target{id: inventory.IDOf(p.object), object: p.object, mapping: mappings[gvk]}
+		t := target{id: p.id, object: p.object, mapping: mappings[p.kind]}
 		var err error
 		if t.mapping == nil {
 			t, err = c.target(p.object)
-			mappings[gvk] = t.mapping
+			mappings[p.kind] = t.mapping
 		}
-		if err == nil && t.mapping == nil && instead[gvk] == nil {
-			instead[gvk], err = c.locate(gvk.GroupKind(), "")
+		if err == nil && t.mapping == nil && instead[p.kind] == nil {
+			instead[p.kind], err = c.locate(p.kind.GroupKind(), "")
 		}
 		if err != nil {
 			changes[i] = inventory.Change{ID: t.id, Kind: inventory.Update, Object: p.object, Err: err}
 		}
-		subjects = append(subjects, subject{target: t, instead: instead[gvk], hash: p.hash})
+		subjects = append(subjects, subject{target: t, instead: instead[p.kind], hash: p.hash})
 	}
 	c.mu.Lock()
 	c.prepared = now
@@ -154,7 +195,7 @@ func (c *Cluster) prepare(obj *unstructured.Unstructured) (prepared, error) {
 		return prepared{}, err
 	}
 	hash, err := inventory.ContentHash(sent)
-	return prepared{object: sent, hash: hash}, err
+	return prepared{id: inventory.IDOf(sent), kind: sent.GroupVersionKind(), object: sent, hash: hash}, err
 }
 
 // whereItIs is the target at a version that the API server serves, if it serves any.
@@ -199,24 +240,35 @@ func (c *Cluster) differing(s subject) inventory.Change {
 	}
 }
 
-// inspectOne compares one object.
+// recall answers for an object that exists if it is not ours to compare, or was
+// compared before.
+func (c *Cluster) recall(s subject) (inventory.Change, bool) {
+	if s.live == nil {
+		return inventory.Change{}, false
+	}
+	owner := s.live.owner()
+	stripped := func() bool { return owner == "" && c.drifted(s) } // of our marks
+	foreign := !c.opts.Adoption.Allows(owner, c.opts.Instance) && !stripped()
+	if foreign || s.live.deleting {
+		return c.differing(s), true
+	}
+	k, ok := c.knowledge(s.id)
+	if ok && k.hash == s.hash && k.holds(s.live, s.id) && (k.change.Err == nil || !c.over(k.until)) {
+		remembered := k.change
+		remembered.Object = s.object
+		return remembered, true
+	}
+	return inventory.Change{}, false
+}
+
+// inspectOne compares one object that nothing can be recalled of.
 func (c *Cluster) inspectOne(ctx context.Context, s subject) (inventory.Change, error) {
 	if s.live == nil {
 		return c.rehearse(ctx, s, inventory.Change{ID: s.id, Kind: inventory.Create, Object: s.object, Drifted: c.drifted(s)})
 	}
 	change := c.differing(s)
-	stripped := change.Owner == "" && change.Drifted // of our marks
-	foreign := !stripped && !c.opts.Adoption.Allows(change.Owner, c.opts.Instance)
-	if foreign || change.Deleting {
-		return change, nil
-	}
 	k, ok := c.knowledge(s.id)
 	sameContent := ok && k.hash == s.hash
-	if sameContent && k.holds(s.live, s.id) && (k.change.Err == nil || !c.over(k.until)) {
-		remembered := k.change
-		remembered.Object = s.object
-		return remembered, nil
-	}
 	// That new content is a change is certain without comparing, and so it is of
 	// an object that is not ours yet, for our marks on it. Except for DaemonSets:
 	// what becomes of a pod template decides when it may be sent. What an object is

@@ -113,7 +113,7 @@ func (c *Cluster) keepOnly(targets []target) {
 	defer c.mu.Unlock()
 	needed, kinds := map[inventory.ID]bool{}, map[schema.GroupKind]bool{}
 	for _, p := range c.prepared {
-		needed[inventory.IDOf(p.object)] = true
+		needed[p.id] = true
 	}
 	for _, t := range targets {
 		needed[t.id] = true
