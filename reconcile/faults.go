@@ -36,6 +36,14 @@ func (obs Observation) Refused() error {
 	return &RefusedError{Commit: obs.Fleet.Commit, Faults: obs.Faults}
 }
 
+// KeptOut is the hash of the commit that does not come into force; empty if it does.
+func (obs Observation) KeptOut() string {
+	if len(obs.Faults) == 0 {
+		return ""
+	}
+	return obs.Fleet.Commit.Hash
+}
+
 // faults are why a fleet does not come into force. One that is in force already
 // stays so: what is wrong with an object now came from elsewhere, and holds
 // that object alone.

@@ -143,6 +143,7 @@ type Agent struct {
 	clock     *Clock
 	crier     *crier
 	phase     atomic.Value // of type phase
+	keptOut   atomic.Value // of type string: see keptOutOfForce
 	pushes    *pushes
 	receiver  *webhook.Receiver // nil without one
 }

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -17,8 +18,11 @@ type forward struct {
 	// descends answers whether the commit fetched last was made on top of
 	// another.
 	descends func(ctx context.Context, from string) (bool, error)
-	// record answers what was in force when the agent started.
+	// record answers what is in force.
 	record func(ctx context.Context) (reconcile.State, error)
+	// keptOut answers which commit the last pass has kept out of force, since
+	// something in it cannot be applied; "" if none.
+	keptOut func() string
 }
 
 // gitHash is the name of a commit. What a person applied from a working tree
@@ -40,14 +44,14 @@ func (e remoteError) Error() string { return e.err.Error() }
 func (e remoteError) Unwrap() error { return e.err }
 
 // check answers a backwardError, or why it cannot tell. What is in force is the
-// fleet, or what is recorded while there is none.
-func (f forward) check(ctx context.Context, inForce *reconcile.Fleet) error {
+// newest fleet, unless it was kept out, or what is recorded.
+func (f forward) check(ctx context.Context, newest *reconcile.Fleet) error {
 	if f.descends == nil {
 		return nil
 	}
 	var from string
-	if inForce != nil {
-		from = inForce.Commit.Hash
+	if newest != nil && newest.Commit.Hash != f.keptOut() {
+		from = newest.Commit.Hash
 	} else {
 		state, err := f.record(ctx)
 		if err != nil {
@@ -67,4 +71,11 @@ func (f forward) check(ctx context.Context, inForce *reconcile.Fleet) error {
 	default:
 		return nil
 	}
+}
+
+// tellsAgain says whether a commit that did not follow another has to be looked at
+// again: that one has turned out not to be in force.
+func (f forward) tellsAgain(refused error) bool {
+	backward, ok := errors.AsType[backwardError](refused)
+	return ok && backward.inForce == f.keptOut()
 }

@@ -42,10 +42,13 @@ func hash(digit string) string { return strings.Repeat(digit, 40) }
 func TestOnlyForward(t *testing.T) {
 	h := &history{commits: []string{hash("1"), hash("2")}}
 	recorded := reconcile.State{Record: reconcile.Record{Commit: reconcile.Commit{Hash: hash("1")}}}
-	var unreadable error
+	var (
+		unreadable error
+		keptOut    string
+	)
 	p := &poller{
 		source: h, path: ".", now: time.Now, log: slog.New(slog.DiscardHandler), metrics: NewMetrics(prometheus.NewRegistry()),
-		forward: forward{h.descends, func(context.Context) (reconcile.State, error) { return recorded, unreadable }},
+		forward: forward{h.descends, func(context.Context) (reconcile.State, error) { return recorded, unreadable }, func() string { return keptOut }},
 	}
 	want := func(inForce, problem string) {
 		t.Helper()
@@ -77,6 +80,19 @@ func TestOnlyForward(t *testing.T) {
 	want(hash("2"), "commit 3333333: connection refused")
 	h.away = nil
 	want(hash("3"), "")
+	recorded.Record.Commit.Hash = hash("3")
+
+	// A commit that the cluster did not take never was in force: what replaces it need
+	// not be on top of it, but of the one that is.
+	h.commits = append(h.commits, hash("4"))
+	want(hash("4"), "")
+	h.commits[3] = hash("5")
+	want(hash("4"), "was not made on top of 4444444") // as far as is known
+	keptOut = hash("4")
+	want(hash("5"), "")
+	keptOut = hash("5")
+	h.commits = []string{hash("1"), hash("6")}
+	want(hash("5"), "was not made on top of 3333333")
 }
 
 // A history that the remote does not give, because it is too long or the server
@@ -84,10 +100,13 @@ func TestOnlyForward(t *testing.T) {
 func TestHistoryThatIsNotGivenIsAskedForLessOften(t *testing.T) {
 	h := &history{commits: []string{hash("1"), hash("2")}}
 	recorded := reconcile.State{Record: reconcile.Record{Commit: reconcile.Commit{Hash: hash("1")}}}
-	var unreadable error
+	var (
+		unreadable error
+		keptOut    string
+	)
 	p := &poller{
 		source: h, path: ".", now: time.Now, log: slog.New(slog.DiscardHandler), metrics: NewMetrics(prometheus.NewRegistry()),
-		forward: forward{h.descends, func(context.Context) (reconcile.State, error) { return recorded, unreadable }},
+		forward: forward{h.descends, func(context.Context) (reconcile.State, error) { return recorded, unreadable }, func() string { return keptOut }},
 	}
 	failures := func(want int) {
 		t.Helper()
@@ -116,6 +135,7 @@ func TestFirstCommitFollowsNothing(t *testing.T) {
 				func(context.Context) (reconcile.State, error) {
 					return reconcile.State{Record: reconcile.Record{Commit: reconcile.Commit{Hash: inForce}}}, nil
 				},
+				func() string { return "" },
 			}
 			if err := f.check(t.Context(), nil); err != nil {
 				t.Error(err)

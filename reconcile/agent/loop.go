@@ -40,7 +40,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		now: a.cfg.Now, log: a.log, metrics: a.metrics, look: a.pushes.look, requested: states.Requested,
 	}
 	if a.cfg.ForwardOnly {
-		poller.forward = forward{descends: a.source.Descends, record: states.Load}
+		poller.forward = forward{descends: a.source.Descends, record: states.Load, keptOut: a.keptOutOfForce}
 	}
 	asker := NewAsker(c, a.cfg.Now)
 	defer asker.Wait()
@@ -212,8 +212,15 @@ func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile
 	a.logPass(report, took)
 	if err == nil {
 		a.crier.hear(report)
+		a.keptOut.Store(report.Observation.KeptOut())
 	}
 	return report.Next, err
+}
+
+// keptOutOfForce is the commit that the last pass has kept out of force; "" if none.
+func (a *Agent) keptOutOfForce() string {
+	hash, _ := a.keptOut.Load().(string)
+	return hash
 }
 
 // until is how long to sleep before the instant next.

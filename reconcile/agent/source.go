@@ -114,7 +114,7 @@ func (p *poller) poll(ctx context.Context) (update, bool) {
 	switch {
 	case err != nil:
 		p.last.err = err
-	case commit.Hash != p.seen:
+	case commit.Hash != p.seen || p.forward.tellsAgain(p.refused):
 		p.read(ctx, commit)
 	default:
 		p.last.err = p.refused // the remote is back and has nothing new
