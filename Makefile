@@ -72,7 +72,7 @@ tools: ## Install the programs that tests run, if they are missing
 UNRACED := ^(TestModel|TestMutations)$$
 
 .PHONY: test
-test: sandbox tools ## Run all tests of both modules and print the totals (vet is in lint)
+test: sandbox bin/kubectl tools ## Run all tests of both modules and print the totals (vet is in lint)
 	@{ CGO_ENABLED=$(if $(RACE),1,0) go test -json -vet=off $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
 	  [ -z '$(RACE)' ] || go test -json -vet=off -run '$(UNRACED)' -timeout $(TIMEOUT) ./reconcile/rollout || echo '{"Action":"exit","Package":"lamplighter.dev/reconcile/rollout"}'; \
 	  cd cmd/sandbox; \

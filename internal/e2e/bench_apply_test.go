@@ -287,13 +287,7 @@ func (m *bench) requestsSoFar(b *testing.B) map[string]float64 {
 // kubectl times the same objects from a file.
 func (m *bench) kubectl(b *testing.B) {
 	b.Helper()
-	program, err := filepath.Abs("../../bin/kubectl")
-	if err == nil {
-		_, err = os.Stat(program)
-	}
-	if err != nil {
-		b.Fatalf("make bin/kubectl: %v", err)
-	}
+	program := testkit.Kubectl(b)
 	p := m.place(b)
 	file := filepath.Join(b.TempDir(), "objects.yaml")
 	if err := os.WriteFile(file, []byte(p.file(b)), 0o600); err != nil {

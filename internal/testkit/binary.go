@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"testing"
 )
 
 var moduleLine = regexp.MustCompile(`(?m)^module lamplighter\.dev$`)
@@ -26,14 +27,37 @@ func sandboxBinary() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(root, "bin", "sandbox")
-	if _, err := os.Stat(binary); !errors.Is(err, fs.ErrNotExist) {
-		return binary, err
-	}
-	return binary, buildSandbox(root, binary)
+	return binary, builtOnce(binary, func(out string) *exec.Cmd {
+		return exec.Command(filepath.Join(root, "cmd", "sandbox", "build.sh"), out)
+	})
 }
 
-// buildSandbox builds the binary once, however many test processes want it.
-func buildSandbox(root, binary string) error {
+// Kubectl is bin/kubectl in the repository, of the sandbox's version of Kubernetes.
+// It builds it when it is missing.
+func Kubectl(t testing.TB) string {
+	t.Helper()
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(root, "bin", "kubectl")
+	err = builtOnce(binary, func(out string) *exec.Cmd {
+		build := exec.Command("go", "build", "-trimpath", "-o", out, "k8s.io/kubernetes/cmd/kubectl")
+		build.Dir, build.Env = filepath.Join(root, "cmd", "sandbox"), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		return build
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// builtOnce builds a binary if it is missing, once, however many test processes
+// want it.
+func builtOnce(binary string, build func(out string) *exec.Cmd) error {
+	if _, err := os.Stat(binary); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
 		return err
 	}
@@ -48,11 +72,11 @@ func buildSandbox(root, binary string) error {
 	if _, err := os.Stat(binary); err == nil {
 		return nil // another process was faster
 	}
-	build := exec.Command(filepath.Join(root, "cmd", "sandbox", "build.sh"), binary)
-	if out, err := build.CombinedOutput(); err != nil {
+	unfinished := binary + ".new"
+	if out, err := build(unfinished).CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", binary, err, out)
 	}
-	return nil
+	return os.Rename(unfinished, binary)
 }
 
 // repositoryRoot is the folder of lamplighter.dev's own go.mod, above the

@@ -4,6 +4,8 @@ package sops_test
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"filippo.io/age"
+	"filippo.io/age/armor"
 	"go.yaml.in/yaml/v3"
 
 	"lamplighter.dev/render/sops"
@@ -82,6 +86,79 @@ func TestGuideMakesAKeyThatOpensFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, c.name, c.want, plain)
+}
+
+// Its command makes an age key that opens a file, once the file's data key is
+// encrypted for it.
+func TestGuideMakesAnAgeKeyThatOpensFiles(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "secrets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?m)^age-keygen (.*)$").FindSubmatch(guide)
+	if command == nil {
+		t.Fatal("the guide has no age-keygen")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "age-keygen")
+	if out, err := exec.Command("go", "build", "-o", program, "filippo.io/age/cmd/age-keygen").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	run := exec.Command(program, strings.Fields(string(command[1]))...)
+	run.Dir = dir
+	said, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sops.ReadKeys(os.DirFS(dir), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	c := readCase(t, "secret")
+	if _, _, err := keys.Decrypt(c.name, c.data); err == nil {
+		t.Fatal("a key that was just made opens what is encrypted for another")
+	}
+	public := strings.TrimSpace(strings.TrimPrefix(string(said), "Public key: "))
+	file := edit(t, c.data, "enc", func(sealed string) string { return resealed(t, sealed, public) })
+	plain, _, err := keys.Decrypt(c.name, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, c.name, c.want, plain)
+}
+
+// resealed is a data key of the test's age key, encrypted for another.
+func resealed(t *testing.T, sealed, public string) string {
+	t.Helper()
+	ours, err := age.ParseIdentities(strings.NewReader(keyFile(t, "age.agekey")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := age.ParseX25519Recipient(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := age.Decrypt(armor.NewReader(strings.NewReader(sealed)), ours...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	armored := armor.NewWriter(&out)
+	w, err := age.Encrypt(armored, theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(w, key); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), armored.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // edit changes the values of a key in a YAML file, and nothing else of it.
