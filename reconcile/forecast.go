@@ -66,6 +66,7 @@ func look(obs Observation, plan Plan) (foresight, rollout.Observed) {
 	observed := rollout.Observed{
 		Nodes: obs.Nodes, DaemonSets: daemonSets(obs), Pods: obs.Pods,
 		Ledger: obs.State.Ledger, Commit: obs.commit().Hash, Rendered: renderedTemplates(obs),
+		Answers: obs.Answers,
 	}
 	f.change(observed.DaemonSets)
 	f.remove()

@@ -50,7 +50,7 @@ func newInquiry(obs Observed, a *alarm) *inquiry {
 // a Yes that is not fresh is worth nothing.
 func (q *inquiry) heed(question Question, a Answer) Answer {
 	if q.supposed {
-		return Answer{Reply: Yes}
+		return q.suppose(question, a)
 	}
 	again := a.askedAgain(question.Kind)
 	if q.now.Before(again) && !a.At.After(q.now) {
@@ -60,6 +60,19 @@ func (q *inquiry) heed(question Question, a Answer) Answer {
 	q.asked[question] = true
 	if a.Reply == Yes {
 		return Answer{}
+	}
+	return a
+}
+
+// suppose takes for a Yes what has no answer. Whether there is room on a node, those
+// who look may ask for themselves, so that it stays a question of the plan.
+func (q *inquiry) suppose(question Question, a Answer) Answer {
+	if question.Kind != Room {
+		return Answer{Reply: Yes}
+	}
+	if a.Reply == "" {
+		q.asked[question] = true
+		return Answer{Reply: Yes, Message: "the new pod needs more than the old one, and is supposed to fit"}
 	}
 	return a
 }

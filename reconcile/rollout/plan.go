@@ -46,7 +46,8 @@ type Observed struct {
 
 	Answers Answers // to the questions of earlier plans
 	// Supposed says that every answer would be yes, unless an objection is on
-	// record. It is for those who look, and must not evict.
+	// record, or there is another answer about Room. It is for those who look, and
+	// must not evict.
 	Supposed bool
 
 	estimates map[string]estimate // by policy, if they are not to be measured

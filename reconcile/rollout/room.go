@@ -2,6 +2,8 @@
 
 package rollout
 
+import "time"
+
 // room asks whether the new pod fits on the node, if it needs more than the one
 // that it replaces: an evicted pod of which the successor finds no room is gone.
 func (t *tour) room(s *stop) hold {
@@ -11,14 +13,22 @@ func (t *tour) room(s *stop) hold {
 	q := t.roomFor(s)
 	switch a := t.inquiry.heed(q, t.inquiry.answers[q]); a.Reply {
 	case Yes:
-		return hold{}
+		return hold{message: a.Message}
 	case No:
-		return hold{action: Hold, reason: NoRoom, until: t.after(a.askedAgain(Room)), message: "the new pod would not fit: " + a.Message}
+		return hold{action: Hold, reason: NoRoom, until: t.roomAskedAgain(a), message: "the new pod would not fit: " + a.Message}
 	case Unknown:
-		return hold{action: Hold, reason: Checking, until: t.after(a.askedAgain(Room)), message: "it is not known whether the new pod fits on the node: " + a.Message}
+		return hold{action: Hold, reason: Checking, until: t.roomAskedAgain(a), message: "it is not known whether the new pod fits on the node: " + a.Message}
 	default:
 		return hold{action: Hold, reason: Checking, message: "the new pod needs more than the old one, and it is asked whether it fits on the node"}
 	}
+}
+
+// roomAskedAgain is when the agent asks again; those who only look do not know.
+func (t *tour) roomAskedAgain(a Answer) time.Time {
+	if t.inquiry.supposed {
+		return time.Time{}
+	}
+	return t.after(a.askedAgain(Room))
 }
 
 // growing says that the new pod needs more than the one that is there.
@@ -34,7 +44,7 @@ func (t *tour) roomFor(s *stop) Question {
 // knownNoRoom holds a node of which it is known that the new pod does not fit,
 // so that others go on.
 func (t *tour) knownNoRoom(s *stop) hold {
-	if t.inquiry.supposed || !s.growing() || t.inquiry.answers[t.roomFor(s)].Reply != No {
+	if !s.growing() || t.inquiry.answers[t.roomFor(s)].Reply != No {
 		return hold{}
 	}
 	return t.room(s)

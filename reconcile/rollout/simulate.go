@@ -105,10 +105,21 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 	}
 	s.obs.Ledger.Waves = s.last.Ledger.Waves
 	s.obs.Ledger.Objections = slices.DeleteFunc(slices.Clone(s.last.Ledger.Objections), func(o Objection) bool { return o.Unknown })
-	s.obs.Answers = Answers{} // those that came are in the ledger, the others will come
+	s.obs.Answers = noRoom(obs.Answers) // the others that came are in the ledger, or will come
 	s.countDue()
 	s.reduce()
 	return s
+}
+
+// noRoom are the nodes of which it is known that a pod does not fit. They stay so.
+func noRoom(known Answers) Answers {
+	answers := Answers{}
+	for q, a := range known {
+		if q.Kind == Room && a.Reply == No {
+			answers[q] = a
+		}
+	}
+	return answers
 }
 
 // supposeOpen lets no gate hold anything, and of what has no answer supposes that

@@ -59,8 +59,8 @@ type wave struct {
 	settledAt time.Time // when the last of them had
 
 	toVisit   int    // nodes that are visited or to be
-	refused   int    // of those, the ones on which the last try came to nothing
-	obstacle  string // what came in between on the first of them
+	stuck     int    // of those, the ones on which nothing goes on for now
+	obstacle  string // what is in the way on the first of them, and how to go on without it
 	unsettled int    // nodes whose new pods are not settled, though we do not visit them
 	failed    int    // of those, the ones whose failure nobody has acknowledged
 	blocked   int    // nodes that wait for somebody
@@ -145,6 +145,7 @@ func (t *tour) weighWave(s *stop) {
 		w.blocked++
 	case s.visit != nil:
 		w.toVisit++
+		t.weighObstacle(s, w)
 	case s.node.Hold != "":
 		w.blocked++
 	case t.runsUnsettled(s):
@@ -157,25 +158,26 @@ func (t *tour) weighWave(s *stop) {
 		w.blocked++
 	default:
 		w.toVisit++
-		t.weighRefusal(s, w)
+		t.weighObstacle(s, w)
 	}
 }
 
-// weighRefusal counts a node of which the last try came to nothing, and that is left
-// alone for a while.
-func (t *tour) weighRefusal(s *stop, w *wave) {
-	if s.refused == nil || !s.reason().afterRefusal() {
+// weighObstacle counts a node that is waited for and on which nothing goes on: what was
+// evicted has failed or hangs, or the last try came to nothing.
+func (t *tour) weighObstacle(s *stop, w *wave) {
+	way := ""
+	switch r := s.reason(); {
+	case r == Failed:
+		way = " (lamplighter resume " + t.policy.Name + " acknowledges it)"
+	case s.visit == nil && s.refused != nil && (r == DrainFailed || r == DisruptionBudget || r == GateShut):
+		way = " (lamplighter hold " + s.node.Name + " --reason WHY goes on without it)"
+	case r != StuckTerminating && r != NoRoom:
 		return
 	}
-	w.refused++
+	w.stuck++
 	if w.obstacle == "" {
-		w.obstacle = fmt.Sprintf("%s: %s: %s", s.node.Name, s.reason(), s.hold.message)
+		w.obstacle = fmt.Sprintf("%s: %s: %s%s", s.node.Name, s.reason(), s.hold.message, way)
 	}
-}
-
-// afterRefusal says that the hold is there because a try came to nothing.
-func (r Reason) afterRefusal() bool {
-	return r == DrainFailed || r == DisruptionBudget || r == GateShut
 }
 
 // runsUnsettled says that the node has, or is about to get, a pod of the revision
@@ -229,9 +231,8 @@ func (t *tour) progress() {
 // earlier wave has settled; doubt says why the clock is not to be trusted.
 func (w *wave) weigh(now time.Time, proven bool, doubt string) {
 	switch {
-	case w.toVisit > 0 && w.refused == w.toVisit:
-		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle, and the last try on each came to nothing: %s; to go on without a node, hold it",
-			w.nodes-w.settled-w.blocked, w.nodes, w.obstacle)
+	case w.toVisit > 0 && w.stuck == w.toVisit:
+		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle, and none goes on: %s", w.nodes-w.settled-w.blocked, w.nodes, w.obstacle)
 	case w.toVisit > 0:
 		w.state, w.message = WaveActive, fmt.Sprintf("%d of %d nodes still to settle", w.nodes-w.settled-w.blocked, w.nodes)
 	case w.soaked, w.nodes == 0 && proven:

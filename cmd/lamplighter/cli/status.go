@@ -99,7 +99,7 @@ func statusNow(ctx context.Context, c *connection) (show.Status, error) {
 	}
 	obs.ClockProblem = obs.State.Record.Clock.Problem // it is the agent's clock that counts
 	at := now()
-	plan, err := reconcile.New(obs, at)
+	plan, err := c.plan(ctx, &obs, at)
 	if err != nil {
 		return show.Status{}, err
 	}

@@ -101,7 +101,7 @@ func (s subject) ask(ctx context.Context, c *connection) ([]why.Chain, error) {
 	}
 	obs.ClockProblem = obs.State.Record.Clock.Problem // it is the agent's clock that counts
 	in := why.Input{Observation: obs, Now: now()}
-	if in.Plan, err = reconcile.New(obs, in.Now); err != nil {
+	if in.Plan, err = c.plan(ctx, &obs, in.Now); err != nil {
 		return nil, err
 	}
 	name := s.daemonSet
