@@ -97,12 +97,13 @@ type answer struct {
 }
 
 // width is how many objects may be worked on at once, and what it was learnt
-// from. It grows by one for each round of answers that came about as fast as the
-// fastest ones, and only if it was used; it halves, once for each round, when the
-// API server says that it has too much to do. It is never less than one nor more
-// than most.
+// from. It grows for each round of answers that came about as fast as the fastest
+// ones, and only if it was used: it doubles until a round is slower, and from then
+// on there is one more. It halves, once for each round, when the API server says
+// that it has too much to do. It is never less than one nor more than most.
 type width struct {
 	bound, most float64
+	met         bool          // the API server has been seen to have enough to do
 	fastest     time.Duration // drifts to the usual, since what was fast once may never be again
 	usual       time.Duration // a moving average
 	spared      int           // answers until it may halve again
@@ -121,6 +122,7 @@ const (
 func (w width) after(a answer) width {
 	w.spared = max(0, w.spared-1)
 	if a.overload {
+		w.met = true
 		if w.spared == 0 {
 			w.spared = int(w.bound)
 			w.bound = max(1, w.bound/2)
@@ -135,8 +137,13 @@ func (w width) after(a answer) width {
 		w.usual = a.took
 	}
 	w.usual += (a.took - w.usual) / remembered
-	if a.full && w.usual <= slow*w.fastest {
+	w.met = w.met || w.usual > slow*w.fastest
+	switch {
+	case !a.full || w.usual > slow*w.fastest:
+	case w.met:
 		w.bound = min(w.most, w.bound+1/w.bound)
+	default:
+		w.bound = min(w.most, w.bound+1)
 	}
 	return w
 }

@@ -27,15 +27,17 @@ func TestWidthFollowsTheAPIServer(t *testing.T) {
 		rounds []answer // each as many as the bound
 		want   int
 	}{
-		{"grows by one a round", 64, []answer{ok, ok, ok, ok}, 19},
+		{"doubles", 64, []answer{ok}, 32},
+		{"up to the most", 64, []answer{ok, ok, ok}, 64},
+		{"grows by one a round once answers were slow", 64, []answer{ok, slowly, ok, ok, ok, ok}, 41},
 		{"not beyond the most", 16, []answer{ok, ok}, 16},
 		{"not if it is not used", 64, []answer{unused, unused, unused}, 16},
-		{"halves when there is too much to do", 64, []answer{ok, overload}, 8},
+		{"halves when there is too much to do", 64, []answer{ok, overload}, 16},
 		{"once a round", 64, []answer{overload, overload, overload}, 2},
 		{"down to one", 64, []answer{overload, overload, overload, overload, overload, overload}, 1},
 		{"and grows again", 64, []answer{overload, ok, ok, ok, ok}, 11},
-		{"not while answers are slow", 64, []answer{ok, slowly, slowly, slowly}, 17},
-		{"unless they always are", 64, []answer{slowly, slowly, slowly, slowly}, 19},
+		{"not while answers are slow, which a few of them tell", 64, []answer{ok, slowly, slowly, slowly}, 38},
+		{"unless they always are", 64, []answer{slowly, slowly}, 64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newThrottle(tt.start).width
