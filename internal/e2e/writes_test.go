@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/internal/testkit"
@@ -207,7 +210,27 @@ func (m *mortal) send(req *http.Request) (arrives, last bool) {
 
 // isWrite says that a request changes something, the Lease aside.
 func isWrite(req *http.Request) bool {
-	return req.Method != http.MethodGet && !strings.Contains(req.URL.Path, "/leases") && !req.URL.Query().Has("dryRun")
+	return req.Method != http.MethodGet && !strings.Contains(req.URL.Path, "/leases") && !req.URL.Query().Has("dryRun") && !triesEviction(req)
+}
+
+// triesEviction says that a request asks whether a pod would be evicted. The
+// eviction itself says so, and not the address.
+func triesEviction(req *http.Request) bool {
+	if !strings.HasSuffix(req.URL.Path, "/eviction") || req.GetBody == nil {
+		return false
+	}
+	reader, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	defer reader.Close()
+	body, err := io.ReadAll(reader)
+	if err != nil {
+		return false
+	}
+	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	eviction, ok := decoded.(*policyv1.Eviction)
+	return err == nil && ok && eviction.DeleteOptions != nil && len(eviction.DeleteOptions.DryRun) > 0
 }
 
 type mortalTrip struct {
