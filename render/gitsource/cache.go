@@ -45,10 +45,11 @@ func (c packs) open(ctx context.Context, commit plumbing.Hash, l Limits) (_ *pac
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	if err := receive(ctx, newBounded(ctx, f, l.Pack, "the pack holds"), io.Discard, l); err != nil {
+	listed, err := receive(ctx, newBounded(ctx, f, l.Pack, "the pack holds"), io.Discard, l)
+	if err != nil {
 		return nil, err
 	}
-	p, err := openPack(ctx, diskFile{f})
+	p, err := openPack(ctx, diskFile{f}, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +97,11 @@ func (c packs) borrow(ctx context.Context, r io.Reader, l Limits) (*pack, error)
 }
 
 func (c packs) fill(ctx context.Context, f billy.File, r io.Reader, l Limits) (*pack, error) {
-	if err := receive(ctx, r, cacheWriter{c, f}, l); err != nil {
+	listed, err := receive(ctx, r, cacheWriter{c, f}, l)
+	if err != nil {
 		return nil, err
 	}
-	return openPack(ctx, f)
+	return openPack(ctx, f, listed)
 }
 
 // cacheWriter tells a folder that is full from a server that sends nonsense.

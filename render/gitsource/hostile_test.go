@@ -191,7 +191,7 @@ func TestPacksThatAreTooLargeAreRefusedBeforeTheyAreRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limits := tt.limits.withDefaults()
 			r := newBounded(t.Context(), strings.NewReader(tt.data), limits.Pack, "it sends")
-			if err := receive(t.Context(), r, io.Discard, limits); err == nil || err.Error() != tt.want {
+			if _, err := receive(t.Context(), r, io.Discard, limits); err == nil || err.Error() != tt.want {
 				t.Errorf("err = %v, want %q", err, tt.want)
 			}
 		})
@@ -201,7 +201,7 @@ func TestPacksThatAreTooLargeAreRefusedBeforeTheyAreRead(t *testing.T) {
 func TestFullCacheIsNotBlamedOnTheServer(t *testing.T) {
 	pack := packOf(t, []packed{{kind: plumbing.BlobObject, data: []byte("content")}})
 	full := cacheWriter{packs{"/cache"}, fullDisk{}}
-	if err := receive(t.Context(), bytes.NewReader(pack), full, Limits{}.withDefaults()); err == nil || err.Error() != "cache /cache: no space left on device" {
+	if _, err := receive(t.Context(), bytes.NewReader(pack), full, Limits{}.withDefaults()); err == nil || err.Error() != "cache /cache: no space left on device" {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -226,7 +226,11 @@ func TestContentThatIsSwappedIsNotRead(t *testing.T) {
 		}
 	}
 	write("good")
-	p, err := openPack(t.Context(), diskFile{f})
+	listed, err := receive(t.Context(), f, io.Discard, Limits{}.withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPack(t.Context(), diskFile{f}, listed)
 	if err != nil {
 		t.Fatal(err)
 	}

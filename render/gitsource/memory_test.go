@@ -106,3 +106,24 @@ func TestLargeRepositoryCostsLittleMemory(t *testing.T) {
 		t.Errorf("fetching %d MiB costs %d MiB of memory", size>>20, (many-few)>>20)
 	}
 }
+
+// A commit that was sent as little and holds much, as differences of one file to
+// the next, costs the memory of a few files.
+func TestFilesThatAreSentAsDifferencesCostLittleMemory(t *testing.T) {
+	server := testkit.StartGit(t, testkit.GitOptions{})
+	repo := server.Repo(t, "alike")
+	const count, size = 160, 1 << 20
+	file := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(file)
+	tree := files("alike")
+	for i := range count {
+		copy(file[i*1000:], fmt.Sprintf("change %d", i))
+		tree[fmt.Sprintf("blobs/%03d", i)] = string(file)
+	}
+	repo.Commit(t, "main", "one", tree) // git packs each file as the difference to the last
+	used := peak(t, repo.URL())
+	t.Logf("peak memory: %d MiB for %d MiB of files that are alike", used>>20, count*size>>20)
+	if used > 48<<20 {
+		t.Errorf("files of 1 MiB that are alike cost %d MiB of memory", used>>20)
+	}
+}

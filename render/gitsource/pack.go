@@ -41,48 +41,79 @@ var errChanged = errors.New("the cache was changed while it was read")
 // differences to them.
 const maxBases = 4 * cache.MiByte
 
-// receive copies a pack from r to w, and looks at each object on the way. What
-// is too large is refused before it is unpacked.
-func receive(ctx context.Context, r io.Reader, w io.Writer, l Limits) error {
+// receive copies a pack from r to w, and lists the objects that come by. What is
+// too large is refused before it is unpacked.
+func receive(ctx context.Context, r io.Reader, w io.Writer, l Limits) (*listing, error) {
 	scanner := packfile.NewScanner(struct{ io.Reader }{io.TeeReader(r, w)})
 	_, count, err := scanner.Header()
 	if err != nil {
-		return brokenPack(err)
+		return nil, brokenPack(err)
 	}
 	if int64(count) > 2*int64(l.Files) {
-		return boundError(fmt.Sprintf("the commit consists of more than %d objects", 2*l.Files))
+		return nil, boundError(fmt.Sprintf("the commit consists of more than %d objects", 2*l.Files))
 	}
+	listed := newListing()
 	left := l.Tree
 	for range count {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
-		header, err := scanner.NextObjectHeader()
+		s, err := receiveObject(scanner, l)
 		if err != nil {
-			return brokenPack(err)
+			return nil, err
 		}
-		if header.Length > l.Object {
-			return exceeds("the commit has a file of", l.Object)
+		if left -= s.size; left < 0 {
+			return nil, exceeds("the commit holds", l.Tree)
 		}
-		var start head
-		if _, _, err := scanner.NextObject(&start); err != nil {
-			return brokenPack(err)
-		}
-		unpacked := header.Length
-		if header.Type.IsDelta() {
-			unpacked = start.deltaResult()
-		}
-		if unpacked > l.Object || unpacked < 0 {
-			return exceeds("the commit has a file of", l.Object)
-		}
-		if left -= unpacked; left < 0 {
-			return exceeds("the commit holds", l.Tree)
+		if err := listed.add(s); err != nil {
+			return nil, brokenPack(err)
 		}
 	}
-	if _, err := scanner.Checksum(); err != nil {
-		return brokenPack(err)
+	if listed.checksum, err = scanner.Checksum(); err != nil {
+		return nil, brokenPack(err)
 	}
-	return nil
+	return listed, nil
+}
+
+func receiveObject(scanner *packfile.Scanner, l Limits) (*stored, error) {
+	header, err := scanner.NextObjectHeader()
+	if err != nil {
+		return nil, brokenPack(err)
+	}
+	if !isKind(header.Type) {
+		return nil, brokenPack(packfile.ErrMalformedPackFile)
+	}
+	tooLarge := exceeds("the commit has a file of", l.Object)
+	if header.Length > l.Object {
+		return nil, tooLarge
+	}
+	var start head
+	name := plumbing.NewHasher(header.Type, header.Length)
+	n, crc, err := scanner.NextObject(io.MultiWriter(&start, name))
+	if err != nil {
+		return nil, brokenPack(err)
+	}
+	if n != header.Length {
+		return nil, brokenPack(packfile.ErrMalformedPackFile)
+	}
+	s := &stored{ObjectHeader: *header, crc: crc, size: header.Length}
+	if !header.Type.IsDelta() {
+		s.hash = name.Sum()
+	} else if s.size = start.deltaResult(); s.size > l.Object || s.size < 0 {
+		return nil, tooLarge
+	}
+	return s, nil
+}
+
+// isKind says whether Git has objects of a kind: of the numbers that fit, some
+// are left over.
+func isKind(t plumbing.ObjectType) bool {
+	switch t {
+	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject, plumbing.OFSDeltaObject, plumbing.REFDeltaObject:
+		return true
+	default:
+		return false
+	}
 }
 
 // brokenPack keeps our own errors, and says all others in one way: where a pack
@@ -125,23 +156,12 @@ func (h *head) deltaResult() int64 {
 	return int64(result)
 }
 
-// openPack finds out where in the file each object is. That verifies all of
-// them, since they are named by their content.
-func openPack(ctx context.Context, f billy.File) (*pack, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	writer := new(idxfile.Writer)
-	parser, err := packfile.NewParser(packfile.NewScanner(untilDone{f, ctx.Err}), writer)
+// openPack opens a pack that was listed when it came. That verifies all objects,
+// since they are named by their content.
+func openPack(ctx context.Context, f billy.File, listed *listing) (*pack, error) {
+	index, err := listed.index(ctx, f)
 	if err != nil {
-		return nil, err
-	}
-	if _, err := parser.Parse(); err != nil {
 		return nil, brokenPack(err)
-	}
-	index, err := writer.Index()
-	if err != nil {
-		return nil, err
 	}
 	return &pack{index: index, file: packfile.NewPackfileWithCache(index, nil, f, cache.NewObjectLRU(maxBases), 0)}, nil
 }

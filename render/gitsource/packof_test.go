@@ -17,6 +17,7 @@ type packed struct {
 	kind plumbing.ObjectType
 	data []byte
 	base plumbing.Hash // of a difference that names what it differs from
+	miss int           // how far before what it differs from it points
 }
 
 // packOf writes a pack as it stands, however harmful.
@@ -30,7 +31,7 @@ func packOf(t testing.TB, objects []packed) []byte {
 		at := b.Len()
 		b.Write(objectHeader(o.kind, len(o.data)))
 		if o.kind == plumbing.OFSDeltaObject {
-			b.Write(backwards(at - last))
+			b.Write(backwards(at - last + o.miss))
 		}
 		if o.kind == plumbing.REFDeltaObject {
 			b.Write(o.base[:])
