@@ -74,6 +74,9 @@ func (o Options) Validate() error {
 	if err := o.allowed(at); err != nil {
 		errs = append(errs, err)
 	}
+	if at.isName() && !isFolder(at.path) {
+		problem("%s: is no URL, and there is no such folder: write it like https://git.example.com/fleet.git, git@git.example.com:fleet.git or ./fleet", at)
+	}
 	if _, err := parseRef(o.Ref); err != nil {
 		errs = append(errs, err)
 	}
@@ -100,6 +103,11 @@ func (o Options) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // allowed says why the host of an address must not be asked.

@@ -30,6 +30,8 @@ func parseURL(raw string) (address, error) {
 		return address{}, errors.New("the URL of the repository is empty")
 	case strings.ContainsFunc(raw, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return address{}, errors.New("the URL of the repository cannot be read")
+	case isFile && !strings.HasPrefix(path, "/"):
+		return address{}, fmt.Errorf("%s: the path is not absolute: write it like file:///srv/fleet.git", raw)
 	case isFile:
 		return address{scheme: "file", path: path}, nil
 	case strings.Contains(raw, "://"):
@@ -97,6 +99,12 @@ func bare(u *url.URL) string {
 		shown.Path = "/..."
 	}
 	return shown.String()
+}
+
+// isName says whether this is a path that does not look like one: most of those
+// are a URL that lost its beginning.
+func (a address) isName() bool {
+	return a.scheme == "file" && a.path != "" && !strings.ContainsAny(a.path[:1], "./")
 }
 
 // dial is the host with its port, for ssh.

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/klog/v2"
 
@@ -60,8 +62,8 @@ that holds the Lease.`,
 		Example: "  lamplighter agent --git https://git.example.com/platform/fleet --ref main --path clusters/prod",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("allowed-hosts") && len(f.allowedHosts) == 0 { // a template that lost its value
-				return errors.New("--allowed-hosts is empty: name the hosts, or leave the flag out to allow all")
+			if err := refuseEmpty(cmd); err != nil {
+				return err
 			}
 			cfg, err := f.config(g)
 			if err != nil {
@@ -78,6 +80,23 @@ that holds the Lease.`,
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// mayBeEmpty are the flags whose empty value says something: to serve nothing, or
+// to lift no guard.
+var mayBeEmpty = []string{"allow-prune", "listen", "webhook"}
+
+// refuseEmpty refuses a flag that was given without a value, as by a template that
+// lost it: a guard that somebody asked for would be gone without a word.
+func refuseEmpty(cmd *cobra.Command) error {
+	var errs []error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		common := cmd.InheritedFlags().Lookup(f.Name) != nil
+		if v := f.Value.String(); (v == "" || v == "[]") && !common && !slices.Contains(mayBeEmpty, f.Name) {
+			errs = append(errs, fmt.Errorf("--%s is empty: give it a value, or leave the flag out", f.Name))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // spareMemory collects garbage twice as often as Go does by itself, unless GOGC
@@ -102,12 +121,12 @@ func (f *agentFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.fetchTimeout, "fetch-timeout", time.Minute, "bound on one fetch")
 	flags.StringVar(&f.auth, "git-auth", "", "folder with credentials for the remote, such as a mounted Secret; read at every fetch")
 	flags.StringVar(&f.proxy, "git-proxy", "", "http, https or socks5 proxy to the remote; default from HTTPS_PROXY and NO_PROXY")
-	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "hosts that may be asked, such as git.example.com or git.example.com:8443; --git, a GitHub App's API and redirects are held against it; empty allows all")
+	flags.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "hosts that may be asked, such as git.example.com or git.example.com:8443; --git, a GitHub App's API and redirects are held against it; without it all are allowed")
 	flags.StringVar(&f.maxPack, "git-max-pack", "128Mi", "how much the remote may send for one commit; four times that may be in it, and half in one file")
-	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; empty keeps them in memory")
+	flags.StringVar(&f.cache, "cache", "", "folder for the objects of the newest commit, which may be emptied at any time; without it they are kept in memory")
 	flags.BoolVar(&f.submodules, "submodules", false, "fetch submodules too, those with a relative URL")
 	flags.BoolVar(&f.forwardOnly, "ff-only", false, "refuse a commit that was not made on top of the one in force, as after a forced push")
-	flags.StringVar(&f.verifyKeys, "verify-keys", "", "file with the keys that may sign, OpenPGP public keys or lines of allowed_signers; read for each new commit; empty trusts every commit")
+	flags.StringVar(&f.verifyKeys, "verify-keys", "", "file with the keys that may sign, OpenPGP public keys or lines of allowed_signers; read for each new commit; without it every commit is trusted")
 	flags.StringVar(&f.verify, "verify", string(agent.VerifyCommit), "what must be signed with one of them: commit, or tag for the annotated tag that --ref leads to")
 	flags.StringVar(&f.decryptionKeys, "decryption-keys", "", decryptionKeysUsage+"; read for each new commit")
 	flags.StringVar(&f.listen, "listen", ":8080", "address of /healthz, /readyz and /metrics; empty serves none")
@@ -135,6 +154,12 @@ func (f *agentFlags) config(g *globals) (agent.Config, error) {
 	}
 	if f.allowPrune == anyCommit {
 		return agent.Config{}, hint(errors.New("--allow-prune: the commit is missing, the guard is lifted for one only"), "write --allow-prune=9f2c1e7, with the hash of the commit that is meant to remove so much")
+	}
+	if f.interval < time.Second {
+		return agent.Config{}, fmt.Errorf("--interval %s: the shortest is 1s", f.interval)
+	}
+	if f.fetchTimeout <= 0 {
+		return agent.Config{}, fmt.Errorf("--fetch-timeout %s: a fetch takes some time, give it 1m or so", f.fetchTimeout)
 	}
 	maxPack, err := resource.ParseQuantity(f.maxPack)
 	if err != nil || maxPack.Sign() <= 0 {
