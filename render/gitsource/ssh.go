@@ -170,7 +170,7 @@ func (w *sshWire) close() {
 }
 
 // sshOutput is what git-upload-pack writes. Where it ends without a word, the
-// server's complaint takes its place.
+// server's complaint takes its place. Gitea writes an empty line before it.
 type sshOutput struct {
 	w    *sshWire
 	some bool
@@ -178,7 +178,7 @@ type sshOutput struct {
 
 func (o *sshOutput) Read(p []byte) (int, error) {
 	n, err := o.w.out.Read(p)
-	if o.some = o.some || n > 0; err == io.EOF && !o.some {
+	if o.some = o.some || len(bytes.TrimSpace(p[:n])) > 0; err == io.EOF && !o.some {
 		_ = o.w.session.Wait() // until the complaint is complete
 		if complaint := o.w.stderr.String(); complaint != "" {
 			return n, remoteComplaint(complaint)
@@ -193,7 +193,7 @@ func remoteComplaint(text string) error {
 	lower := strings.ToLower(text)
 	for _, hidden := range []string{
 		"not found", "does not exist", "could not be found", "not appear to be a git repository",
-		"no such repository", "access denied", "permission denied", "do not have access", "not allowed",
+		"no such repository", "access denied", "permission denied", "do not have access", "not allowed", "not authorized",
 	} {
 		if strings.Contains(lower, hidden) {
 			return said{"there is no such repository, or it is hidden from us", errors.New(text)}
