@@ -23,6 +23,7 @@ SANDBOX_GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 SOURCES := $(shell find cmd/lamplighter examples/install reconcile render inventory -type f ! -name '*_test.go' ! -path '*/testdata/*')
 SANDBOX_SOURCES := $(shell find cmd/sandbox -type f ! -name '*_test.go')
+FORGE_SOURCES := $(shell find internal/forge -type f)
 GO_FILES = $(wildcard $(shell git ls-files -co --exclude-standard -- '*.go'))
 
 .PHONY: help
@@ -49,6 +50,13 @@ bin/sandbox: $(SANDBOX_SOURCES)
 	@mkdir -p bin
 	sh cmd/sandbox/build.sh $@
 
+.PHONY: forge
+forge: bin/forge ## Build bin/forge, a Git host for tests (first build: minutes)
+
+bin/forge: $(FORGE_SOURCES)
+	@mkdir -p bin
+	sh internal/forge/build.sh $@
+
 bin/kubectl: cmd/sandbox/go.mod
 	@mkdir -p bin
 	cd cmd/sandbox && go build -trimpath -o ../../$@ k8s.io/kubernetes/cmd/kubectl
@@ -72,7 +80,7 @@ tools: ## Install the programs that tests run, if they are missing
 UNRACED := ^(TestModel|TestMutations)$$
 
 .PHONY: test
-test: sandbox bin/kubectl tools ## Run all tests of both modules and print the totals (vet is in lint)
+test: sandbox bin/kubectl forge tools ## Run all tests of both modules and print the totals (vet is in lint)
 	@{ CGO_ENABLED=$(if $(RACE),1,0) go test -json -vet=off $(RACE) -p $(P) -timeout $(TIMEOUT) ./... || echo '{"Action":"exit","Package":"lamplighter.dev"}'; \
 	  [ -z '$(RACE)' ] || go test -json -vet=off -run '$(UNRACED)' -timeout $(TIMEOUT) ./reconcile/rollout || echo '{"Action":"exit","Package":"lamplighter.dev/reconcile/rollout"}'; \
 	  cd cmd/sandbox; \

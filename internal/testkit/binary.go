@@ -19,16 +19,28 @@ var moduleLine = regexp.MustCompile(`(?m)^module lamplighter\.dev$`)
 // sandboxBinary is $LAMPLIGHTER_SANDBOX, or bin/sandbox in the repository,
 // which it builds when it is missing.
 func sandboxBinary() (string, error) {
-	if path := os.Getenv("LAMPLIGHTER_SANDBOX"); path != "" {
+	return built("LAMPLIGHTER_SANDBOX", "sandbox", "cmd/sandbox/build.sh")
+}
+
+// forgeHome is $LAMPLIGHTER_FORGE, or bin/forge in the repository, which it makes
+// when it is missing: a folder with a Gitea and the files that it reads.
+func forgeHome() (string, error) {
+	return built("LAMPLIGHTER_FORGE", "forge", "internal/forge/build.sh")
+}
+
+// built is what a variable names, or else what a script of the repository makes in
+// bin.
+func built(variable, name, script string) (string, error) {
+	if path := os.Getenv(variable); path != "" {
 		return filepath.Abs(path)
 	}
 	root, err := repositoryRoot()
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(root, "bin", "sandbox")
-	return binary, builtOnce(binary, func(out string) *exec.Cmd {
-		return exec.Command(filepath.Join(root, "cmd", "sandbox", "build.sh"), out)
+	product := filepath.Join(root, "bin", name)
+	return product, builtOnce(product, func(out string) *exec.Cmd {
+		return exec.Command(filepath.Join(root, filepath.FromSlash(script)), out)
 	})
 }
 
@@ -52,8 +64,8 @@ func Kubectl(t testing.TB) string {
 	return binary
 }
 
-// builtOnce builds a binary if it is missing, once, however many test processes
-// want it.
+// builtOnce builds a binary, or a folder with one, if it is missing: once, however
+// many test processes want it.
 func builtOnce(binary string, build func(out string) *exec.Cmd) error {
 	if _, err := os.Stat(binary); !errors.Is(err, fs.ErrNotExist) {
 		return err
