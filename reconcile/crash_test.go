@@ -158,7 +158,7 @@ func (w *world) Save(_ context.Context, s State) error {
 	return nil
 }
 
-func (w *world) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) { return nil, nil, nil }
+func (w *world) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) { return nil, nil, nil }
 
 func (w *world) Inspect(_ context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error) {
 	var out []inventory.Change

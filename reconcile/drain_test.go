@@ -74,7 +74,7 @@ var errForbidden = errors.New("nodes are forbidden")
 // cordoned is a world with a node that carries our mark and cannot be patched.
 type cordoned struct{ *world }
 
-func (c *cordoned) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+func (c *cordoned) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) {
 	return []health.Node{{Name: "n1", Ready: true, Unschedulable: true, CordonedBy: rollout.CordonMark(us.ID(), "cni")}}, nil, nil
 }
 

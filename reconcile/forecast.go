@@ -72,7 +72,7 @@ func look(obs Observation, plan Plan) (foresight, rollout.Observed) {
 	f.remove()
 	f.create()
 	slices.SortFunc(f.impacts, func(a, b Impact) int { return inventory.Compare(a.ID, b.ID) })
-	observed.Pods = slices.DeleteFunc(slices.Clone(obs.Pods), func(p health.Pod) bool { return f.leaving[podOn{p.Owner, p.Node}] })
+	observed.Pods = slices.DeleteFunc(slices.Clone(obs.Pods), func(p *health.Pod) bool { return f.leaving[podOn{p.Owner, p.Node}] })
 	return f, observed
 }
 

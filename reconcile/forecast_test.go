@@ -105,9 +105,9 @@ network: left n1 DaemonSetHeld (its change does not come: Rejected: image: requi
 			obs := observe(t, governed)
 			obs.Nodes[0].Labels = map[string]string{"zone": "a"}
 			obs.Nodes = append(obs.Nodes, health.Node{Name: "n2", Ready: true})
-			second := obs.Pods[0]
+			second := *obs.Pods[0]
 			second.Name.Name, second.UID, second.Node = "cni-2", "pod-2", "n2"
-			obs.Pods = append(obs.Pods, second)
+			obs.Pods = append(obs.Pods, &second)
 			c.change(t, &obs)
 			got := outlook(Foresee(obs, mustPlan(t, obs, shut), shut))
 			if diff := cmp.Diff(strings.TrimSpace(c.want), got); diff != "" {

@@ -120,7 +120,7 @@ func (m *moving) Inspect(ctx context.Context, objects []*unstructured.Unstructur
 	return m.world.Inspect(ctx, objects)
 }
 
-func (m *moving) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+func (m *moving) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) {
 	return m.nodes, nil, nil
 }
 
@@ -152,7 +152,7 @@ type evicting struct {
 	result rollout.AttemptResult
 }
 
-func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) {
 	return e.obs.Nodes, e.obs.DaemonSets, e.obs.Pods
 }
 

@@ -38,7 +38,7 @@ type Observation struct {
 
 	Nodes      []health.Node
 	DaemonSets []health.DaemonSet
-	Pods       []health.Pod
+	Pods       []*health.Pod
 
 	Answers  rollout.Answers
 	Supposed bool // see [rollout.Observed]

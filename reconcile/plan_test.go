@@ -230,7 +230,7 @@ func observe(t *testing.T, documents string) Observation {
 		DaemonSets: []health.DaemonSet{{
 			Name: agents, UID: "ds", Revision: "live", RevisionObserved: true, OnDelete: true, Template: &corev1.PodSpec{},
 		}},
-		Pods: []health.Pod{{
+		Pods: []*health.Pod{{
 			Name: types.NamespacedName{Namespace: "agents", Name: "cni-1"}, UID: "pod", Node: "n1", Owner: "ds",
 			Hash: "live", Phase: corev1.PodRunning, Created: long, Ready: true, ReadySince: long,
 		}},
@@ -308,11 +308,11 @@ func templateChange(t *testing.T) inventory.Change {
 func TestLostLedgerDoesNotStartAVisitTooMany(t *testing.T) {
 	obs := observe(t, governed)
 	obs.Nodes = append(obs.Nodes, health.Node{Name: "n2", Ready: true})
-	settling := obs.Pods[0]
+	settling := *obs.Pods[0]
 	settling.Created, settling.Ready, settling.ReadySince = open.Add(-time.Second), false, time.Time{}
-	outdated := obs.Pods[0]
+	outdated := *obs.Pods[0]
 	outdated.Name.Name, outdated.UID, outdated.Node, outdated.Hash = "cni-2", "pod-2", "n2", "older"
-	obs.Pods = []health.Pod{settling, outdated}
+	obs.Pods = []*health.Pod{&settling, &outdated}
 
 	if got := evictionCount(mustPlan(t, obs, open)); got != 0 {
 		t.Errorf("%d evictions beside a node that is on its way, want none", got)

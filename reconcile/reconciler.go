@@ -17,7 +17,7 @@ import (
 // Cluster is what a pass needs of the API server.
 type Cluster interface {
 	// Snapshot is what the watches have told of the nodes and their DaemonSets.
-	Snapshot() (nodes []health.Node, daemonSets []health.DaemonSet, pods []health.Pod)
+	Snapshot() (nodes []health.Node, daemonSets []health.DaemonSet, pods []*health.Pod)
 	// Inspect compares rendered objects with the live ones. It asks the API
 	// server only about what has changed on either side.
 	Inspect(ctx context.Context, objects []*unstructured.Unstructured) ([]inventory.Change, error)

@@ -100,9 +100,9 @@ func TestRemovalLeavesWhatADaemonSetThatStaysNeeds(t *testing.T) {
 
 	obs = leaving(t, governed)
 	obs.DaemonSets = append(obs.DaemonSets, health.DaemonSet{Name: types.NamespacedName{Namespace: "agents", Name: "theirs"}, UID: "theirs", RevisionObserved: true})
-	pod := obs.Pods[0]
+	pod := *obs.Pods[0]
 	pod.Owner, pod.References = "theirs", []inventory.ID{configMap("free")}
-	obs.Pods = append(obs.Pods, pod)
+	obs.Pods = append(obs.Pods, &pod)
 	got := removal(t, obs, Removal{IgnoreWindows: true}, shut)
 	if got["ConfigMap/agents/free"] != "Release InUse" || got["ConfigMap/agents/mounted"] != "Prune Orphaned" {
 		t.Errorf("of somebody else: got %v, want only free to stay", got)

@@ -177,7 +177,7 @@ func (w *world) wantPods(t testing.TB, n int) []health.Pod {
 		pods = pods[:0]
 		for _, p := range all {
 			if p.Owner == owner && p.Ready && !p.Deleting {
-				pods = append(pods, p)
+				pods = append(pods, *p)
 			}
 		}
 		if len(pods) != n {

@@ -176,6 +176,17 @@ func valuesOf[T any](store cache.Store) []T {
 	return out
 }
 
+// pointersOf are the values in a store themselves, which spares a copy of what is
+// many. A change puts a new record in the place of the old one.
+func pointersOf[T any](store cache.Store) []*T {
+	records := store.List()
+	out := make([]*T, len(records))
+	for i, r := range records {
+		out[i] = &r.(*record[T]).value
+	}
+	return out
+}
+
 // get returns what the feed knows of one object.
 func (f *feed[T]) get(namespace, name string) (T, bool) {
 	key := name

@@ -99,7 +99,7 @@ func BenchmarkMemoryOfPasses(b *testing.B) {
 	between := heap()
 	debug.FreeOSMemory() // what it took to make the pods
 	for b.Loop() {
-		obs.Pods = valuesOf[health.Pod](store)
+		obs.Pods = pointersOf[health.Pod](store)
 		plan := rollout.New(obs, policies, now)
 		if got := len(plan.Decisions); got != manyPods/perPolicy {
 			b.Fatalf("got %d decisions", got)
@@ -139,14 +139,4 @@ func everywhere() (rollout.Observed, []policy.UpgradePolicy) {
 		last.DaemonSets = append(last.DaemonSets, name)
 	}
 	return obs, policies
-}
-
-// BenchmarkSnapshotOfPods copies a hundred thousand pods out of the watch.
-func BenchmarkSnapshotOfPods(b *testing.B) {
-	store := podStore(b)
-	for b.Loop() {
-		if got := len(valuesOf[health.Pod](store)); got != manyPods {
-			b.Fatalf("got %d pods", got)
-		}
-	}
 }

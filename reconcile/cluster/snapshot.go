@@ -86,15 +86,15 @@ func (f feeds) blind() error {
 }
 
 // Snapshot is what the watches have told last: all nodes and all DaemonSets,
-// sorted by name, and all pods of DaemonSets, in no order. A DaemonSet of another
+// sorted by name, and all pods of DaemonSets, in no order and not to be changed. A DaemonSet of another
 // generation than the one last compared or applied counts as not observed: our
 // own template has not reached the watch yet, or somebody else's was not seen by
 // Inspect. So do all while one of the watches is refused: what they tell may be
 // long out of date.
-func (c *Cluster) Snapshot() ([]health.Node, []health.DaemonSet, []health.Pod) {
+func (c *Cluster) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) {
 	nodes := c.feeds.nodes.values()
 	slices.SortFunc(nodes, func(a, b health.Node) int { return strings.Compare(a.Name, b.Name) })
-	return nodes, c.daemonSets(), c.feeds.pods.values()
+	return nodes, c.daemonSets(), pointersOf[health.Pod](c.feeds.pods.informer.GetStore())
 }
 
 func (c *Cluster) daemonSets() []health.DaemonSet {

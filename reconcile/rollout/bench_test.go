@@ -53,7 +53,7 @@ func fleetOf(nodes, sets, perPolicy int, outdated func(node int) bool) (Observed
 				hash = "old"
 			}
 			created := now.Add(-time.Duration(n) * time.Minute)
-			obs.Pods = append(obs.Pods, health.Pod{
+			obs.Pods = append(obs.Pods, &health.Pod{
 				Name: nameOf(fmt.Sprintf("agent-%02d-%05d", s, n)), UID: types.UID(fmt.Sprintf("00000000-0000-0000-%04d-%012d", s, n)),
 				Node: name, Owner: obs.DaemonSets[s].UID, Hash: hash, Phase: corev1.PodRunning,
 				Created: created.Add(-time.Hour), Ready: true, ReadySince: created.Add(-time.Hour),

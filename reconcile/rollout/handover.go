@@ -134,10 +134,10 @@ func (b *book) keepRefusals(f *fleet, policyOf map[string]string) {
 	for _, r := range b.ledger.Refusals {
 		refused[Refusal{Node: r.Node, Pod: r.Pod}] = false
 	}
-	for i := range f.pods {
-		key := Refusal{Node: f.pods[i].Node, Pod: f.pods[i].UID}
+	for _, p := range f.pods {
+		key := Refusal{Node: p.Node, Pod: p.UID}
 		if _, ok := refused[key]; ok {
-			refused[key] = !f.pods[i].Deleting
+			refused[key] = !p.Deleting
 		}
 	}
 	b.ledger.Refusals = slices.DeleteFunc(b.ledger.Refusals, func(r Refusal) bool {

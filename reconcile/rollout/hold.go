@@ -57,9 +57,6 @@ func awaited(v health.Verdict) hold {
 // first what people did and what the node is, then time, then the rest. Without
 // one the pod may be evicted if there is a slot.
 func (t *tour) holdOf(s *stop) *hold {
-	if s.awaits != nil {
-		return s.awaits
-	}
 	for _, held := range holds {
 		if h := held(t, s); h.reason != "" {
 			return t.share(h)
@@ -149,7 +146,7 @@ func (t *tour) heldByTime(s *stop) hold {
 	case !w.Open && !t.perNode:
 		return t.shut
 	case !w.Open:
-		return shut(w)
+		return shut(*w)
 	case !s.set.RevisionObserved:
 		return hold{action: Hold, reason: RevisionNotObserved, message: "the DaemonSet controller has not observed the newest template"}
 	case s.set.TemplatePending:
@@ -184,7 +181,7 @@ func (t *tour) lengthOf(s *stop) (takes time.Duration, what string) {
 
 // heldByLength holds a visit that fits into none of the openings ahead: waiting for
 // the next one would be in vain.
-func (t *tour) heldByLength(s *stop, w window.State) hold {
+func (t *tour) heldByLength(s *stop, w *window.State) hold {
 	whole := t.estimate.whole
 	if w.NextOpen.IsZero() || (s.visit != nil && s.begun) || (w.Open && !t.now.After(w.Close.Add(-whole))) {
 		return hold{}
@@ -272,8 +269,8 @@ func (t *tour) heldByRefusal(s *stop) hold {
 // without room for its next pod.
 func (t *tour) restrain() {
 	for i := range t.stops {
-		if s := &t.stops[i]; s.set != nil {
-			s.hold = cmp.Or(s.verifying, t.holdOf(s))
+		if s := &t.stops[i]; s.set != nil && s.hold == nil {
+			s.hold = t.holdOf(s)
 		}
 	}
 	t.holdWaves()

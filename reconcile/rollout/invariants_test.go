@@ -41,7 +41,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 
 // runs says that a pod of a revision exists.
 func (c *check) runs(owner types.UID, revision string) bool {
-	return slices.ContainsFunc(c.obs.Pods, func(p health.Pod) bool { return p.Owner == owner && p.Hash == revision })
+	return slices.ContainsFunc(c.obs.Pods, func(p *health.Pod) bool { return p.Owner == owner && p.Hash == revision })
 }
 
 type check struct {
@@ -304,8 +304,8 @@ func (c *check) allAvailable(p policy.UpgradePolicy, node string) bool {
 	limits := health.Limits{MinReady: time.Duration(p.MinReadySeconds) * time.Second}
 	for _, name := range p.DaemonSets {
 		d := c.sets[name.String()]
-		if !slices.ContainsFunc(c.obs.Pods, func(pod health.Pod) bool {
-			return pod.Node == node && pod.Owner == d.UID && limits.Available(&d, &pod, c.now)
+		if !slices.ContainsFunc(c.obs.Pods, func(pod *health.Pod) bool {
+			return pod.Node == node && pod.Owner == d.UID && limits.Available(&d, pod, c.now)
 		}) {
 			return false
 		}

@@ -22,7 +22,7 @@ var (
 	}}}
 	strangeSet    = health.DaemonSet{Name: nameOf("strange"), UID: "strange", Revision: "x", RevisionObserved: true, Template: strangeTemplate}
 	strangeNode   = health.Node{Name: "m", Taints: []corev1.Taint{{Key: "strange", Effect: corev1.TaintEffectNoExecute}}}
-	strangePods   = []health.Pod{{Node: "nowhere", Owner: "ds0", UID: "a"}, {Node: "n001", Owner: "nobody", UID: "b"}, {UID: "c", Owner: "strange", Node: "m"}, {}}
+	strangePods   = []*health.Pod{{Node: "nowhere", Owner: "ds0", UID: "a"}, {Node: "n001", Owner: "nobody", UID: "b"}, {UID: "c", Owner: "strange", Node: "m"}, {}}
 	strangePolicy = policy.UpgradePolicy{Name: "q", MaxUnavailable: intstr.FromInt32(1)}
 )
 

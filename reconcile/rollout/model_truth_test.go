@@ -329,8 +329,8 @@ func (m *model) checkBroken(p *pendingPlan, v *Visit) {
 			continue
 		}
 		pods, broken := 0, false
-		for i := range p.obs.Pods {
-			if o := &p.obs.Pods[i]; o.Node == v.Node && o.Owner == d.UID {
+		for _, o := range p.obs.Pods {
+			if o.Node == v.Node && o.Owner == d.UID {
 				pods++
 				broken = broken || (!o.Deleting && !o.Ready && o.Hash == d.Revision && o.Problem.Fatal())
 			}

@@ -335,7 +335,7 @@ func (w *fakeCluster) next() time.Time {
 // observe is what a watch shows now. Lists are the caller's.
 func (w *fakeCluster) observe() Observed {
 	o := Observed{
-		Nodes: make([]health.Node, len(w.nodes)), DaemonSets: make([]health.DaemonSet, len(w.sets)), Pods: make([]health.Pod, len(w.pods)), Commit: "c",
+		Nodes: make([]health.Node, len(w.nodes)), DaemonSets: make([]health.DaemonSet, len(w.sets)), Pods: make([]*health.Pod, len(w.pods)), Commit: "c",
 	}
 	for i, n := range w.nodes {
 		o.Nodes[i] = n.Node
@@ -347,7 +347,7 @@ func (w *fakeCluster) observe() Observed {
 		}
 	}
 	for i, p := range w.pods {
-		o.Pods[i] = p.Pod
+		o.Pods[i] = new(p.Pod) // as it is now
 	}
 	return o
 }

@@ -79,7 +79,7 @@ func (s *stop) before(o *stop, d *domains) int {
 	if c := s.pod.Created.Compare(o.pod.Created); c != 0 {
 		return c
 	}
-	return s.decision - o.decision
+	return int(s.decision - o.decision)
 }
 
 func (s *stop) rank() int {

@@ -33,7 +33,7 @@ import (
 type Observed struct {
 	Nodes      []health.Node
 	DaemonSets []health.DaemonSet
-	Pods       []health.Pod
+	Pods       []*health.Pod
 	Ledger     Ledger
 	Commit     string // the one in force, written into visits
 	Instance   string // whose mark on nodes is ours; "" when none is

@@ -350,7 +350,7 @@ func (s *scene) readNode(w []string) {
 			maps.Copy(n.Labels, labelSet(value))
 		default:
 			for pod := range strings.SplitSeq(value, "+") {
-				s.observed.Pods = append(s.observed.Pods, s.readPod(w[1], key, pod))
+				s.observed.Pods = append(s.observed.Pods, new(s.readPod(w[1], key, pod)))
 			}
 		}
 	}

@@ -190,8 +190,7 @@ func (s *simulation) countDue() {
 		}
 	}
 	s.due = map[visitKey]int{}
-	for i := range s.obs.Pods {
-		p := &s.obs.Pods[i]
+	for _, p := range s.obs.Pods {
 		if p.Hash != revisionOf[p.Owner] && s.returns(p) {
 			s.due[visitKey{policyOf[p.Owner], p.Node}]++
 		}
@@ -220,11 +219,10 @@ func (s *simulation) reduce() {
 		busy[v.Node] = true
 	}
 	s.obs.Nodes = slices.DeleteFunc(slices.Clone(s.obs.Nodes), func(n health.Node) bool { return !busy[n.Name] })
-	s.obs.Pods = slices.DeleteFunc(slices.Clone(s.obs.Pods), func(p health.Pod) bool { return !busy[p.Node] })
+	s.obs.Pods = slices.DeleteFunc(slices.Clone(s.obs.Pods), func(p *health.Pod) bool { return !busy[p.Node] })
 	s.pods = make(map[types.UID]int, len(s.obs.Pods))
 	s.first = make(map[pair]int, len(s.obs.Pods))
-	for i := range s.obs.Pods {
-		p := &s.obs.Pods[i]
+	for i, p := range s.obs.Pods {
 		s.pods[p.UID] = i
 		if _, known := s.first[pair{p.Owner, p.Node}]; !known {
 			s.first[pair{p.Owner, p.Node}] = i
@@ -326,7 +324,7 @@ func (s *simulation) replace(d *Decision) {
 func (s *simulation) bringUp(d *Decision) {
 	on := pair{s.sets[d.DaemonSet].UID, d.Node}
 	if i, known := s.first[on]; known {
-		p := &s.obs.Pods[i]
+		p := s.obs.Pods[i]
 		if p.Ready && !p.Deleting {
 			return // it settles by itself
 		}
@@ -335,7 +333,7 @@ func (s *simulation) bringUp(d *Decision) {
 		return
 	}
 	s.first[on] = len(s.obs.Pods)
-	s.obs.Pods = append(s.obs.Pods, health.Pod{})
+	s.obs.Pods = append(s.obs.Pods, nil)
 	s.put(len(s.obs.Pods)-1, d)
 }
 
@@ -359,7 +357,7 @@ func (s *simulation) put(place int, d *Decision) {
 			pod.ReadySince = settled.Add(-limits.MinReadyOf(set))
 		}
 	}
-	s.obs.Pods[place] = pod
+	s.obs.Pods[place] = &pod
 	s.pods[pod.UID] = place
 }
 

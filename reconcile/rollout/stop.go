@@ -12,23 +12,24 @@ import (
 // may be as many as there are pods, so it is small.
 type stop struct {
 	node     *health.Node
-	place    int          // of the node in the fleet
+	place    int32        // of the node in the fleet
+	decision int32        // its place in the plan
+	underWay int32        // steps that have not settled
+	down     bool         // one of the DaemonSets is not available here
+	begun    bool         // something has come of an eviction
 	wave     int          // its place
-	decision int          // its place in the plan
 	domain   string       // "" without a topology, and on nodes without the label
 	visit    *Visit       // nil when none is open
-	underWay int          // steps that have not settled
 	set      *daemonSet   // the one that comes next; nil when all are settled
 	step     *Step        // of the visit, about set
 	pod      *health.Pod  // of set; nil when there is none
 	state    health.State // of the node for set
-	down     bool         // one of the DaemonSets is not available here
-	begun    bool         // something has come of an eviction
 
-	refused   *Refusal // of the eviction that comes next, when that came to nothing; nil when it did not
-	awaits    *hold    // what set does by itself, or is in the way of its pod; nil when the next eviction is ours
-	verifying *hold    // why the visit is not over although it waits; nil when it does not end here
-	hold      *hold    // why nothing may be evicted here, whatever the slots; without a reason it may
+	refused *Refusal // of the eviction that comes next, when that came to nothing; nil when it did not
+	// hold is why nothing may be evicted here, whatever the slots; without a reason
+	// it may. At first it is what set does by itself, or what is in the way of its
+	// pod, or why the visit is not over although it waits.
+	hold *hold
 }
 
 // look is a stop while its node is looked at.

@@ -100,13 +100,13 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 }
 
 // windowOf is what the calendar says of a node.
-func (t *tour) windowOf(n *health.Node) window.State {
+func (t *tour) windowOf(n *health.Node) *window.State {
 	if !t.perNode {
-		return t.window
+		return &t.window
 	}
 	s := t.hours.For(n.Labels)
 	t.alarm.at(s.ValidUntil)
-	return s
+	return &s
 }
 
 // survey looks at every node. It follows what has become of visits and closes
@@ -117,19 +117,21 @@ func (t *tour) survey() {
 		expected += t.fleet.outdated[set]
 	}
 	t.stops = make([]stop, 0, min(expected, len(t.nodes)))
-	const ahead = 64
 	var s look // one for all nodes, since it is large and most need none
 	for i, node := range t.nodes {
 		if i%ahead == 0 {
-			t.readAhead(span{i, min(i+ahead, len(t.nodes))}, t.sets)
+			t.readNodes(i, min(i+ahead, len(t.nodes)))
 		}
 		if !t.visitNode(i, node, &s) {
 			continue
 		}
 		t.wanted += one(s.wanted)
 		t.waves[s.wave].take(&s, t.youngest)
+		if s.set != nil {
+			s.hold = t.share(awaited(s.verdict))
+		}
 		if s.set != nil || s.visit != nil {
-			s.decision, s.awaits = len(*t.decisions), t.share(awaited(s.verdict))
+			s.decision = int32(len(*t.decisions))
 			t.stops = append(t.stops, s.stop)
 		}
 		t.leftOver += one(s.set == nil && s.shown.leftOver())
@@ -147,10 +149,21 @@ func (t *tour) survey() {
 	}
 }
 
+// readNodes reads ahead the pods of some nodes, of which the last is before to.
+func (t *tour) readNodes(from, to int) {
+	t.buffer = t.buffer[:0]
+	for node := from; node < to; node++ {
+		for _, set := range t.sets {
+			t.buffer = t.podsOf(node, set, t.buffer)
+		}
+	}
+	readAhead(t.buffer)
+}
+
 // visitNode looks at one node, and says whether the policy has something there.
 func (t *tour) visitNode(i int, node *health.Node, s *look) bool {
 	*s, t.youngest = look{}, time.Time{}
-	s.node, s.place, s.visit = node, i, t.open[i]
+	s.node, s.place, s.visit = node, int32(i), t.open[i]
 	ours := s.visit != nil
 	for place, set := range t.sets {
 		d := t.fleet.sets[set]

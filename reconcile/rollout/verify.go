@@ -120,7 +120,6 @@ func (t *tour) endWaiting() {
 			t.endHalfWay(s)
 		}
 		changed = changed || s.visit == nil || len(t.book.ledger.Failures) > failures
-		s.verifying = s.hold
 	}
 	if changed {
 		t.judge()

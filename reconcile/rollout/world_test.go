@@ -220,7 +220,7 @@ func (w *world) observe(ledger Ledger) Observed {
 		})
 	}
 	for _, p := range w.sortedPods() {
-		o.Pods = append(o.Pods, w.podOf(p))
+		o.Pods = append(o.Pods, new(w.podOf(p)))
 	}
 	return o
 }

@@ -59,7 +59,7 @@ func (s Snapshot) Observe(fleet *reconcile.Fleet) (reconcile.Observation, []stri
 		}
 	}
 	for _, p := range s.Pods {
-		obs.Pods = append(obs.Pods, p.health(references))
+		obs.Pods = append(obs.Pods, new(p.health(references)))
 	}
 	rendered := map[inventory.ID]bool{}
 	for _, o := range fleet.Objects {

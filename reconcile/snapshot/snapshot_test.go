@@ -92,7 +92,7 @@ func TestNothingThatThePlannerSeesIsLost(t *testing.T) {
 		Volumes:    []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}},
 	}
 	*set.Template.RuntimeClassName = "fast"
-	obs.DaemonSets, obs.Pods = []health.DaemonSet{set}, []health.Pod{filled[health.Pod]()}
+	obs.DaemonSets, obs.Pods = []health.DaemonSet{set}, []*health.Pod{new(filled[health.Pod]())}
 	obs.State = reconcile.State{Record: reconcile.Record{Since: taken}, Ledger: rollout.Ledger{}.Pause(rollout.Pause{Policy: "network", Reason: "CHG-7", Since: taken})}
 
 	data := encoded(t, obs, nil)
@@ -169,11 +169,11 @@ func TestSnapshotsOfEqualClustersAreEqual(t *testing.T) {
 	obs := reconcile.Observation{Instance: inventory.Instance{Namespace: "ops", Name: "prod"}}
 	for _, name := range []string{"b", "a", "c"} {
 		obs.Nodes = append(obs.Nodes, health.Node{Name: name})
-		obs.Pods = append(obs.Pods, health.Pod{Name: types.NamespacedName{Name: name}, UID: types.UID(name), References: []inventory.ID{configMap(name)}})
+		obs.Pods = append(obs.Pods, &health.Pod{Name: types.NamespacedName{Name: name}, UID: types.UID(name), References: []inventory.ID{configMap(name)}})
 	}
 	turned := obs
 	turned.Nodes = []health.Node{obs.Nodes[2], obs.Nodes[0], obs.Nodes[1]}
-	turned.Pods = []health.Pod{obs.Pods[1], obs.Pods[2], obs.Pods[0]}
+	turned.Pods = []*health.Pod{obs.Pods[1], obs.Pods[2], obs.Pods[0]}
 	owned := []Owned{{Live: inventory.Live{ID: configMap("a")}}, {Live: inventory.Live{ID: configMap("b")}}}
 	if diff := cmp.Diff(encoded(t, obs, owned), encoded(t, turned, []Owned{owned[1], owned[0]})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -205,7 +205,7 @@ func FuzzDecode(f *testing.F) {
 	obs := reconcile.Observation{Instance: inventory.Instance{Namespace: "ops", Name: "prod"}}
 	obs.Nodes = []health.Node{{Name: "n1", Ready: true}}
 	obs.DaemonSets = []health.DaemonSet{{UID: "ds", Name: types.NamespacedName{Namespace: "agents", Name: "cni"}, Template: &corev1.PodSpec{}}}
-	obs.Pods = []health.Pod{{Name: types.NamespacedName{Namespace: "agents", Name: "p"}, UID: "p", Node: "n1", Owner: "ds", References: []inventory.ID{configMap("a")}}}
+	obs.Pods = []*health.Pod{{Name: types.NamespacedName{Namespace: "agents", Name: "p"}, UID: "p", Node: "n1", Owner: "ds", References: []inventory.ID{configMap("a")}}}
 	s, err := New(obs, []Owned{{Live: inventory.Live{ID: configMap("a")}}}, taken)
 	if err != nil {
 		f.Fatal(err)

@@ -225,8 +225,8 @@ func daemonSetOf(d health.DaemonSet) DaemonSet {
 
 // pods takes the pods in order of their names. Pods of one revision name the same
 // objects, so each set of references is written once.
-func (s *Snapshot) pods(pods []health.Pod) {
-	sorted := slices.SortedFunc(slices.Values(pods), func(a, b health.Pod) int {
+func (s *Snapshot) pods(pods []*health.Pod) {
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b *health.Pod) int {
 		return cmp.Or(cmp.Compare(a.Name.Namespace, b.Name.Namespace), cmp.Compare(a.Name.Name, b.Name.Name), cmp.Compare(a.UID, b.UID))
 	})
 	places := map[string]int{}

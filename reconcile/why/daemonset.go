@@ -132,8 +132,7 @@ func (b *builder) daemonSetSaid(name types.NamespacedName, d *health.DaemonSet) 
 	if d == nil {
 		return
 	}
-	for i := range b.Observation.Pods {
-		p := &b.Observation.Pods[i]
+	for _, p := range b.Observation.Pods {
 		if p.Owner != d.UID || p.Ready {
 			continue
 		}

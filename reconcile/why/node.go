@@ -200,8 +200,7 @@ func (b *builder) pods(d *health.DaemonSet, node *health.Node, decision rollout.
 		return nil
 	}
 	var pod *health.Pod
-	for i := range b.Observation.Pods {
-		p := &b.Observation.Pods[i]
+	for _, p := range b.Observation.Pods {
 		if p.Owner != d.UID || p.Node != node.Name {
 			continue
 		}

@@ -66,7 +66,7 @@ func input(t *testing.T) why.Input {
 	}
 	for _, n := range []string{"n1", "n2"} {
 		in.Observation.Nodes = append(in.Observation.Nodes, health.Node{Name: n, Ready: true})
-		in.Observation.Pods = append(in.Observation.Pods, health.Pod{
+		in.Observation.Pods = append(in.Observation.Pods, &health.Pod{
 			Name: types.NamespacedName{Namespace: "agents", Name: "cni-" + n}, UID: types.UID("pod-" + n), Node: n, Owner: "ds",
 			Hash: "old", Ready: true, ReadySince: now.Add(-time.Hour), Created: now.Add(-time.Hour),
 		})
@@ -147,7 +147,7 @@ hold: WouldNotReturn
   ok budget: 0 of at most 1 nodes are visited`},
 		"the network plugin is broken": {
 			func(in *why.Input) {
-				p := &in.Observation.Pods[0]
+				p := in.Observation.Pods[0]
 				p.Hash, p.Ready, p.Created = "new", false, now.Add(-time.Minute)
 				in.Events = []health.Event{
 					warning("Pod", types.NamespacedName{Namespace: "agents", Name: "cni-n2"}, "Unhealthy", "no"),
@@ -170,7 +170,7 @@ wait: Settling
   ok budget: 0 of at most 1 nodes are visited`},
 		"no room": {
 			func(in *why.Input) {
-				p := &in.Observation.Pods[0]
+				p := in.Observation.Pods[0]
 				p.Hash, p.Ready, p.Created = "new", false, now.Add(-time.Minute)
 				p.Problem = health.Problem{Reason: "Unschedulable", Message: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {a: b}."}
 			}, `
@@ -417,8 +417,7 @@ func TestDaemonSet(t *testing.T) {
 func TestDaemonSetThatIsUpToDateIsHeldUpByNothing(t *testing.T) {
 	in := input(t)
 	in.Now = now.Add(-12 * time.Hour)
-	for i := range in.Observation.Pods {
-		p := &in.Observation.Pods[i]
+	for _, p := range in.Observation.Pods {
 		p.Hash, p.Created, p.ReadySince = "new", now.Add(-48*time.Hour), now.Add(-48*time.Hour)
 	}
 	if chain, err := why.DaemonSet(planned(t, in), cni); err != nil || chain.Decides != -1 {

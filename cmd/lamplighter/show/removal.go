@@ -75,7 +75,7 @@ func podsByDaemonSet(obs reconcile.Observation) map[types.NamespacedName]int {
 	}
 	pods := map[types.NamespacedName]int{}
 	for _, p := range obs.Pods {
-		if name, known := names[p.Owner]; known && !(&p).Ended() {
+		if name, known := names[p.Owner]; known && !p.Ended() {
 			pods[name]++
 		}
 	}
