@@ -5,6 +5,8 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,3 +155,44 @@ spec:
         resources: {requests: {cpu: 1000m, memory: 1024Mi}}
         envFrom: [{configMapRef: {name: config}}]
 `
+
+// An object may be larger than an annotation that repeats it could be.
+func TestLargeObjectsAreAppliedAndChanged(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	for i, want := range []string{"Created ConfigMap/large", "Configured ConfigMap/large"} {
+		large := w.configMap(t, "large", strings.Repeat(fmt.Sprint(i), 300_000))
+		_, outcomes := w.pass(t, large)
+		w.wantOutcomes(t, outcomes, want)
+		w.wantQuiet(t, large)
+	}
+	cm, err := w.Client.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), "large", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cm.Data["key"] != strings.Repeat("1", 300_000) || len(cm.Annotations) != 2 {
+		t.Errorf("%d bytes, annotations %v; want 300,000 and ours", len(cm.Data["key"]), slices.Collect(maps.Keys(cm.Annotations)))
+	}
+	for _, e := range cm.ManagedFields {
+		if e.Manager != inventory.FieldManager || e.Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("fields are held by %s of %s", e.Operation, e.Manager)
+		}
+	}
+}
+
+// Nothing waits for the pods of a DaemonSet, not even what depends on it.
+func TestDaemonSetThatIsNeverReadyHoldsUpNothing(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	objects := append(w.objects(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: after, annotations: {config.kubernetes.io/depends-on: apps/namespaces/NS/DaemonSet/agent}}`), w.agent(t, "example.com/agent:never-ready"))
+	_, outcomes := w.pass(t, objects...)
+	w.wantOutcomes(t, outcomes, "Created DaemonSet/agent", "Created ConfigMap/after")
+	ds, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(t.Context(), "agent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ds.Status.NumberReady > 0 {
+		t.Errorf("%d pods are ready: the image is of no use here", ds.Status.NumberReady)
+	}
+}

@@ -53,9 +53,9 @@ spec: {prune: true}
 `
 
 // TestDocumentedKubectlCommandsRun runs what the pages tell people to do with
-// kubectl: against an API server, and for what would stay there as a dry run of it.
+// kubectl: against an API server, and for what would stay there as a dry run of it. It
+// runs before those that run side by side: one empties the agent's namespace.
 func TestDocumentedKubectlCommandsRun(t *testing.T) {
-	t.Parallel()
 	sandbox := testkit.Sandbox(t)
 	kubectl, dir := testkit.Kubectl(t), t.TempDir()
 	copyTree(t, filepath.Join(repository, "examples", "install"), filepath.Join(dir, "my-install"))
