@@ -3,13 +3,18 @@
 package cli_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
@@ -69,6 +74,61 @@ func TestUninstallGuide(t *testing.T) {
 	}
 	if ran < 4 {
 		t.Errorf("found only %d commands: does the search still work?", ran)
+	}
+}
+
+// An uninstall that is killed half-way has forgotten nothing that is still there, and
+// the next one goes on where it ended, once the Lease of the dead process is over.
+func TestUninstallThatIsKilledGoesOn(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.Sandbox(t)
+	namespace, dir := cluster.Namespace(t), t.TempDir()
+	write(t, dir, strings.ReplaceAll(strings.Replace(uninstalled, "name: settings, namespace: NS", "name: settings, namespace: NS, finalizers: [example.com/stay]", 1), "NS", namespace))
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "lamplighter", append(args, "--namespace", namespace)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+		return cmd
+	}
+	if out, err := command("apply", "--yes").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	configMaps := cluster.Client.CoreV1().ConfigMaps(namespace)
+	killed := command("uninstall", "--yes")
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, time.Minute, func(ctx context.Context) error {
+		cm, err := configMaps.Get(ctx, "settings", metav1.GetOptions{})
+		if err == nil && cm.DeletionTimestamp == nil {
+			err = errors.New("it is not being deleted yet")
+		}
+		return err
+	})
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.Wait(); exitCode(t, err) != -1 {
+		t.Fatalf("it ended before it was killed: %v", err)
+	}
+	inventoried, err := configMaps.Get(t.Context(), "lamplighter-inventory", metav1.GetOptions{})
+	if err != nil || len(inventoried.Data) == 0 {
+		t.Fatalf("inventory: %v, %v; want what is still there", inventoried.Data, err)
+	}
+
+	free := []byte(`{"metadata":{"finalizers":null}}`)
+	if _, err := configMaps.Patch(t.Context(), "settings", types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 2*time.Minute, func(context.Context) error {
+		if out, err := command("uninstall", "--yes").CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
+	for _, name := range []string{"settings", "lamplighter-inventory", "lamplighter-ledger"} {
+		if _, err := configMaps.Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("ConfigMap %s: %v, want it to be gone", name, err)
+		}
 	}
 }
 
