@@ -214,7 +214,7 @@ func (l Ledger) Pause(p Pause) Ledger {
 
 // Resume acknowledges the failures of a policy and ends its pause. A visit
 // whose node is still broken stays open and keeps its slot. What was marked bad
-// is not any more, and is tried again.
+// is not any more, and is tried again; what was refused is tried again at once.
 func (l Ledger) Resume(policy string) Ledger {
 	l = l.withoutPause(policy)
 	l.Failures = slices.Clone(l.Failures)
@@ -224,6 +224,18 @@ func (l Ledger) Resume(policy string) Ledger {
 		}
 	}
 	l.Reversals = slices.DeleteFunc(slices.Clone(l.Reversals), func(r Reversal) bool { return r.Policy == policy })
+	return l.tryAgain(policy)
+}
+
+// tryAgain ends the waits of a policy after refusals. That of a Job is remembered,
+// since the next one needs another name.
+func (l Ledger) tryAgain(policy string) Ledger {
+	l.Refusals = slices.DeleteFunc(slices.Clone(l.Refusals), func(r Refusal) bool { return r.Policy == policy && r.Gate == "" })
+	for i := range l.Refusals {
+		if r := &l.Refusals[i]; r.Policy == policy {
+			r.At = r.At.Add(-lastInsistence)
+		}
+	}
 	return l
 }
 

@@ -197,6 +197,33 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
+// What was refused waits no longer when its policy is resumed. The next Job has
+// another name than the one that failed.
+func TestResumeTriesAgainAtOnce(t *testing.T) {
+	for _, tc := range []struct {
+		refusal, gate string
+		want          Action
+		kept          int // how often it was refused before, as is remembered
+	}{
+		{"refusal cni a cni old 1s", "", Drain, 0},
+		{"refusal cni a cni old 1s 9 drain", "", Drain, 0},
+		{"refusal cni a cni old 1s 9 gate=idle", " gate=idle:before:5m", Wait, 8},
+	} {
+		s := readScene(t, "policy cni cni drain=10m"+tc.gate+"\ndaemonset cni new proven\nnode a cni=old\nasks\n"+tc.refusal)
+		if d := New(s.observed, s.policies, s.now).Decisions[0]; d.Action != Hold {
+			t.Errorf("%s: got %+v before, want it held", tc.refusal, *d.Ruling)
+		}
+		s.observed.Ledger = s.observed.Ledger.Resume("other").Resume("cni")
+		kept := 0
+		for _, r := range s.observed.Ledger.Refusals {
+			kept += r.Again
+		}
+		if d := New(s.observed, s.policies, s.now).Decisions[0]; d.Action != tc.want || kept != tc.kept {
+			t.Errorf("%s: got %+v, refused %d times before; want %s and %d", tc.refusal, *d.Ruling, kept, tc.want, tc.kept)
+		}
+	}
+}
+
 func TestFinishedVisitsFitIntoAConfigMap(t *testing.T) {
 	now := instant(t, "2026-03-02T22:00:00Z")
 	visits := func(n, steps int) []Visit {

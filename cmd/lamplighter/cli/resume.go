@@ -17,7 +17,9 @@ func newResumeCommand(g *globals) *cobra.Command {
 		Short: "Let a policy go on that was paused or has halted",
 		Long: `End a policy's pause, and acknowledge the failures on record for it. A policy that
 was halted by them goes on; a node that is still broken keeps its slot until it is
-well. A DaemonSet that was reverted gets the template that Git has again.`,
+well. A DaemonSet that was reverted gets the template that Git has again. A node that
+is left alone for a while, because its eviction was refused, its drain was not done in
+time or its Job has failed, is tried again at once.`,
 		Example:           "  lamplighter resume network",
 		Args:              onePolicy,
 		ValidArgsFunction: completePolicy(g),
@@ -41,6 +43,11 @@ func resumed(before rollout.Ledger, policy string) show.Resumed {
 	for _, f := range before.Failures {
 		if f.Policy == policy && !f.Acknowledged {
 			r.Acknowledged++
+		}
+	}
+	for _, refusal := range before.Refusals {
+		if refusal.Policy == policy {
+			r.Retried = append(r.Retried, refusal.Node)
 		}
 	}
 	for _, mark := range before.Reversals {

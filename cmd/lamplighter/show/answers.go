@@ -29,6 +29,8 @@ type Resumed struct {
 	Unpaused     bool   `json:"unpaused"`     // it had been paused
 	// Unmarked are the DaemonSets whose template in Git was marked bad, and is tried again.
 	Unmarked []string `json:"unmarked,omitempty"`
+	// Retried are the nodes on which the last try came to nothing, and that wait no longer.
+	Retried []string `json:"retried,omitempty"`
 }
 
 // WriteResumed writes what resuming did as one line.
@@ -40,6 +42,9 @@ func WriteResumed(w io.Writer, r Resumed) error {
 	tried := ""
 	if len(r.Unmarked) > 0 {
 		tried = ", tries again what Git has of " + strings.Join(r.Unmarked, ", ")
+	}
+	if len(r.Retried) > 0 {
+		tried += ", tries " + countOf(len(r.Retried), "node") + " again at once"
 	}
 	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged%s%s\n", r.Policy, countOf(r.Acknowledged, "failure"), unpaused, tried)
 	return err
