@@ -118,7 +118,9 @@ func (r *ForgeRepo) PullRequest(t testing.TB, from, into string) int {
 // Merge merges a pull request.
 func (r *ForgeRepo) Merge(t testing.TB, number int) {
 	t.Helper()
-	r.call(t, http.MethodPost, fmt.Sprintf("/pulls/%d/merge", number), fields{"Do": "merge"}, nil)
+	Eventually(t, time.Minute, func(ctx context.Context) error { // the forge looks for conflicts first
+		return r.forge.try(ctx, r.owner, http.MethodPost, fmt.Sprintf("/repos/%s/pulls/%d/merge", r.path(), number), fields{"Do": "merge"}, nil)
+	})
 }
 
 // Rename gives the repository another name. The old one leads to it.
