@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,13 @@ func TestPullRequestOnAForgeIsAppliedAtOnce(t *testing.T) {
 	if receiver == nil {
 		t.Fatal("the log says no address")
 	}
-	right := repo.Hook(t, "http://"+receiver[1]+receiver[2], webhookSecret, "push")
+	right := repo.Hook(t, "http://"+receiver[1]+receiver[2], webhookSecret, "push", "create")
 	wrong := repo.Hook(t, "http://"+receiver[1]+receiver[2], "fedcba9876543210", "push")
+	accepted := func(event string) testkit.Delivery {
+		return testkit.Delivery{Event: event, Status: http.StatusAccepted, Body: "looking at the repository"}
+	}
+	repo.TestDelivery(t, right)
+	delivered(t, repo, right, accepted("push"))
 	w.repo.Git(t, "branch", "change", first)
 	w.repo.Commit(t, "change", "version 2", map[string]string{"a.yaml": configMap("a", "2")})
 	repo.Push(t, w.repo, "change")
@@ -61,8 +67,10 @@ func TestPullRequestOnAForgeIsAppliedAtOnce(t *testing.T) {
 	w.says(t, "a", "2")
 	t.Logf("applied %s after the merge", time.Since(start))
 
-	delivery(t, repo, right, testkit.Delivery{Status: http.StatusAccepted, Body: "looking at the repository"})
-	delivery(t, repo, wrong, testkit.Delivery{Status: http.StatusForbidden, Body: "the signature is wrong: the secret is not the agent's"})
+	delivered(t, repo, wrong, testkit.Delivery{Event: "push", Status: http.StatusForbidden, Body: "the signature is wrong: the secret is not the agent's"})
+	w.repo.Tag(t, "v1", first)
+	repo.Push(t, w.repo, "v1")
+	delivered(t, repo, right, accepted("create"))
 
 	put("password", "0123456789012345678901234567890123456789") // as when the token was withdrawn
 	w.repo.Git(t, "branch", "other", first)
@@ -73,12 +81,11 @@ func TestPullRequestOnAForgeIsAppliedAtOnce(t *testing.T) {
 	}
 }
 
-// delivery waits until the forge shows what became of a webhook.
-func delivery(t *testing.T, repo *testkit.ForgeRepo, hook int, want testkit.Delivery) {
+// delivered waits until the forge shows what became of a webhook.
+func delivered(t *testing.T, repo *testkit.ForgeRepo, hook int, want testkit.Delivery) {
 	t.Helper()
 	testkit.Eventually(t, patience, func(context.Context) error {
-		shown := repo.Deliveries(t, hook)
-		if len(shown) == 0 || shown[0] != want {
+		if shown := repo.Deliveries(t, hook); !slices.Contains(shown, want) {
 			return fmt.Errorf("webhook %d: the forge shows %+v, not %+v", hook, shown, want)
 		}
 		return nil

@@ -155,14 +155,21 @@ func (r *ForgeRepo) Hook(t testing.TB, url, secret string, events ...string) int
 	return made.ID
 }
 
+// TestDelivery does what the button of a webhook does.
+func (r *ForgeRepo) TestDelivery(t testing.TB, hook int) {
+	t.Helper()
+	r.call(t, http.MethodPost, fmt.Sprintf("/hooks/%d/tests", hook), nil, nil)
+}
+
 // Delivery is what became of one webhook, as the forge shows it.
 type Delivery struct {
+	Event  string
 	Status int // 0 if nobody answered
 	Body   string
 }
 
 // delivered finds them in the page of a webhook: there is no API for it.
-var delivered = regexp.MustCompile(`(?s)<span class="ui \w+ label">(\d+)</span>.*?<h5>Body</h5>\s*<pre class="webhook-info">(.*?)</pre>`)
+var delivered = regexp.MustCompile(`(?s)<span class="ui \w+ label">(\d+)</span>.*?X-Gitea-Event:</strong> (\w+).*?<h5>Body</h5>\s*<pre class="webhook-info">(.*?)</pre>`)
 
 // Deliveries are those of a webhook that are over, the newest first.
 func (r *ForgeRepo) Deliveries(t testing.TB, hook int) []Delivery {
@@ -182,7 +189,7 @@ func (r *ForgeRepo) Deliveries(t testing.TB, hook int) []Delivery {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = append(found, Delivery{Status: code, Body: html.UnescapeString(strings.TrimSpace(match[2]))})
+		found = append(found, Delivery{Event: match[2], Status: code, Body: html.UnescapeString(strings.TrimSpace(match[3]))})
 	}
 	return found
 }
