@@ -35,7 +35,8 @@ func testKeys(t testing.TB, names ...string) sops.Keys {
 }
 
 // encrypted is one case of testdata: a file that the library of SOPS 3.13.3
-// encrypted, and what the same library decrypts it to.
+// encrypted, and what the same library decrypts it to. It begins with the creation
+// rule by which testdata/remake makes it anew.
 type encrypted struct {
 	name       string
 	data, want []byte
