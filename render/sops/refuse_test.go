@@ -97,6 +97,7 @@ func TestFilesThatWereChangedAreRefused(t *testing.T) {
 		"JSON with a clear key":      {"json", set(`"name": "ENC[^"]*"`, `"name": "hunter2"`), "metadata.name: is not encrypted, and by the rules of this file it should be: encrypt it again"},
 		"a wrapper with more":        {"binary", set(`"data":`, `"more": 1, "data":`), "is JSON of which only data may be set, as SOPS wraps a file: give it the extension .json if it is JSON itself"},
 		"a line of dotenv":           {"dotenv", set(`(?m)^TOKEN=.*$`, "TOKEN"), "line 2 is no KEY=VALUE"},
+		"a key with a line's end":    {"dotenv", set(`(?m)^TOKEN=`, "\rTOKEN="), `"\rTOKEN": was changed after it was encrypted; edit it with sops`},
 		"a value of dotenv":          {"dotenv", set(`PLAIN_unencrypted=x`, "PLAIN_unencrypted=y"), mac},
 		"a value of INI":             {"ini", set(`x_unencrypted(\s*)= y`, "x_unencrypted = z"), mac},
 		"a section of INI":           {"ini", set(`\[other\]`, "[another]"), ""},
@@ -117,7 +118,7 @@ func TestFilesThatWereChangedAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("err = %v, want %s\n%s", err, tt.want, plain)
 			}
-			if err != nil && (said.MatchString(err.Error()) || strings.Contains(err.Error(), "\n")) {
+			if err != nil && (said.MatchString(err.Error()) || strings.ContainsAny(err.Error(), "\r\n")) {
 				t.Errorf("the error shows too much: %v", err)
 			}
 		})

@@ -110,7 +110,7 @@ func (w *walk) value(v any, at spot) error {
 		return w.list(v, at)
 	case *leaf:
 		if err := w.leaf(v, at); err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(at.path, "."), err)
+			return fmt.Errorf("%s: %w", shown(strings.Join(at.path, ".")), err)
 		}
 	}
 	return nil
