@@ -265,9 +265,40 @@ func (t *truth) checkSoaked(m *model, p *pendingPlan, d *Decision, pol *policy.U
 				d.Policy, d.Node, pol.Waves[at].Name, w.Name, m.now.Sub(s.last), w.Soak)
 		}
 	}
-	s := t.soak(m, d.Policy, pol.Waves[at].Name)
-	s.quiet = s.quiet || !m.now.Before(latest(s.since, s.last).Add(pol.Waves[at].Soak))
+	s, soak := t.soak(m, d.Policy, pol.Waves[at].Name), pol.Waves[at].Soak
+	s.quiet = s.quiet || !m.now.Before(latest(s.since, s.last).Add(soak))
+	if settled := m.settledFirst(p, pol, at); s.last.IsZero() && !settled.IsZero() {
+		s.quiet = s.quiet || !m.now.Before(settled.Add(soak))
+	}
 	s.last = m.now
+}
+
+// settledFirst is since when some node of a wave runs the newest revisions of all
+// DaemonSets; zero when none does. One that has joined may, while all others wait
+// for somebody: then the wave has soaked before anything was evicted there.
+func (m *model) settledFirst(p *pendingPlan, pol *policy.UpgradePolicy, wave int) (first time.Time) {
+	for _, n := range m.nodes {
+		if l := p.labels(n.Name); l == nil || pol.WaveOf(labels.Set(l)) != wave {
+			continue
+		}
+		var youngest time.Time
+		pods, want := 0, 0
+		for i, set := range m.sets {
+			if !slices.Contains(pol.DaemonSets, set.name) {
+				continue
+			}
+			want++
+			for _, o := range m.pods {
+				if o.Node == n.Name && o.set == i && o.Hash == set.applied && o.Ready && !o.Deleting {
+					pods, youngest = pods+1, latest(youngest, o.ReadySince)
+				}
+			}
+		}
+		if pods >= want && want > 0 && (first.IsZero() || youngest.Before(first)) {
+			first = youngest
+		}
+	}
+	return first
 }
 
 func (t *truth) soak(m *model, policy, wave string) *soakedWave {

@@ -56,7 +56,7 @@ type wave struct {
 	policy.Wave
 	nodes     int
 	settled   int
-	settledAt time.Time // when the last of them had
+	settledAt time.Time // when the last pod of the revision had, also on nodes that wait half-way
 
 	toVisit   int    // nodes that are visited or to be
 	stuck     int    // of those, the ones on which nothing goes on for now
@@ -94,18 +94,20 @@ func (t *tour) place(s *stop) {
 	}
 }
 
-// take counts a node on which nothing is to be done, with the instant at which the
+// take counts a node on which nothing is to be done, and of every node when the
 // last of its pods settled. The others are counted when it is known what holds
 // them.
 func (w *wave) take(s *look, settledAt time.Time) {
 	w.nodes += one(s.wanted)
+	if s.wanted {
+		w.settledAt = latest(w.settledAt, settledAt)
+	}
 	switch {
 	case s.set != nil, s.visit != nil, !s.wanted:
 	case s.shown.leftOver():
 		w.blocked++
 	default:
 		w.settled++
-		w.settledAt = latest(w.settledAt, settledAt)
 	}
 }
 
