@@ -77,7 +77,7 @@ func TestDocumentedCommandsRun(t *testing.T) {
 
 var (
 	placeholder  = regexp.MustCompile(`\b(POLICY|NAMESPACE|NODE|POD)\b|--yes|--watch|resume|^lamplighter (uninstall|pause|proceed|hold|release)( |$)|(why|history) daemonset`)
-	otherCluster = regexp.MustCompile(` --context \S+`)
+	otherCluster = regexp.MustCompile(` --contexts? \S+`)
 )
 
 // shellLines are the commands of a page's sh and console blocks, which begin
@@ -90,7 +90,7 @@ func shellLines(t *testing.T, page string) []string {
 	}
 	var lines []string
 	for _, block := range blocks(string(text)) {
-		for line := range strings.Lines(block.text) {
+		for line := range strings.Lines(strings.ReplaceAll(block.text, "\\\n", "")) {
 			line, prompted := strings.CutPrefix(strings.TrimSpace(line), "$ ")
 			if line == "" || (block.language == "console" && !prompted) {
 				continue

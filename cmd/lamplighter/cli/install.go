@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ webhook (the Secret NAME-webhook), verify (the ConfigMap NAME-keys) and decrypti
 			case o.Image == "":
 				return usage(cmd, "--image is missing: name the agent's image, as it was pushed")
 			}
-			if _, err := gitsource.New(gitsource.Options{URL: o.Git, Ref: o.Ref}); err != nil {
+			if err := checkRemote(o); err != nil {
 				return err
 			}
 			o.Path, o.Instance = f.path, inventory.Instance{Namespace: g.namespace, Name: g.name}
@@ -56,6 +57,20 @@ webhook (the Secret NAME-webhook), verify (the ConfigMap NAME-keys) and decrypti
 	cmd.Flags().StringSliceVar(&o.Components, "with", nil, "parts that not everybody wants: "+strings.Join(install.Components(), ", "))
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(install.Components(), cobra.ShellCompDirectiveNoFileComp)))
 	return cmd
+}
+
+// checkRemote says what is wrong with the repository that the agent is to follow.
+// Credentials are in a folder of its pod, for which the one here stands.
+func checkRemote(o install.Options) error {
+	remote := gitsource.Options{URL: o.Git, Ref: o.Ref}
+	if slices.Contains(o.Components, "git-auth") {
+		remote.Auth = "."
+	}
+	_, err := gitsource.New(remote)
+	if err != nil && remote.Auth == "" && strings.HasPrefix(o.Git, "ssh:") {
+		return hint(err, "--with git-auth mounts the Secret that has them")
+	}
+	return err
 }
 
 func printManifests(ctx context.Context, g *globals, f treeFlags, dir string, o install.Options) error {
