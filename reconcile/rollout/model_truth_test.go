@@ -87,7 +87,7 @@ func (t *truth) revisionChanged(m *model, set int) {
 func (t *truth) serve(m *model) {
 	t.taken = slices.DeleteFunc(t.taken, func(p takenPod) bool {
 		n := m.node(p.node)
-		return n == nil || n.tainted() || m.available(p.node, p.set) || (m.lenient(p) && m.ready(p))
+		return n == nil || n.tainted() || m.available(p.node, p.set, m.now) || (m.lenient(p) && m.ready(p))
 	})
 	for i := range t.tried {
 		s := &t.tried[i]
@@ -141,7 +141,7 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 	if p.plan.Ledger.visitOf(d).step(d.DaemonSet.String()) == nil {
 		m.Errorf("I2: evicts on %s, and no visit is on record", d.Node)
 	}
-	up := m.up(d.Node, pol)
+	up := m.up(d.Node, pol, p.made)
 	held := t.held(d.Policy)
 	if !slices.Contains(held, d.Node) && (up || !open) {
 		t.checkHeld(m, p, d, pol, held)
@@ -151,10 +151,11 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 	t.taken = append(t.taken, takenPod{d.Policy, d.Node, pod.set})
 }
 
-// up says that every DaemonSet of a policy serves on the node.
-func (m *model) up(node string, p *policy.UpgradePolicy) bool {
+// up says that every DaemonSet of a policy serves on the node, and did so when a
+// plan was made: what has settled since could not be known to.
+func (m *model) up(node string, p *policy.UpgradePolicy, made time.Time) bool {
 	for i, s := range m.sets {
-		if slices.Contains(p.DaemonSets, s.name) && !m.available(node, i) {
+		if slices.Contains(p.DaemonSets, s.name) && !m.available(node, i, made) {
 			return false
 		}
 	}

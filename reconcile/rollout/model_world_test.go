@@ -353,9 +353,9 @@ func (w *fakeCluster) observe() Observed {
 }
 
 // available says that a DaemonSet has a pod on the node that serves.
-func (w *fakeCluster) available(node string, set int) bool {
+func (w *fakeCluster) available(node string, set int, at time.Time) bool {
 	for _, p := range w.pods {
-		if p.set == set && p.Node == node && p.Ready && !p.Deleting && !w.now.Before(p.ReadySince.Add(podMinReady)) {
+		if p.set == set && p.Node == node && p.Ready && !p.Deleting && !at.Before(p.ReadySince.Add(podMinReady)) {
 			return true
 		}
 	}
