@@ -231,9 +231,13 @@ func (c *chaos) pass(t *rapid.T, accident string) {
 	}
 	obs := c.observe(c.ledger)
 	obs.ClockProblem, obs.Supposed, obs.Answers = c.clock, !c.asks, maps.Clone(c.answers)
+	if !c.asks { // who supposes that every answer is yes, and evicts, has none
+		obs.Answers = nil
+	}
 	if accident == "stale view" && c.now.Sub(c.seenAt) < doubt/2 {
+		answers := obs.Answers
 		obs = c.seen
-		obs.Ledger, obs.ClockProblem, obs.Answers = c.ledger, c.clock, maps.Clone(c.answers)
+		obs.Ledger, obs.ClockProblem, obs.Answers = c.ledger, c.clock, answers
 	} else {
 		c.seen, c.seenAt = obs, c.now
 	}

@@ -78,7 +78,9 @@ func (m *model) pass(a *fakeAgent) {
 	}
 	obs.Supposed = !m.asked
 	m.answer(a)
-	obs.Answers = maps.Clone(a.answers)
+	if obs.Answers = nil; m.asked { // who supposes that every answer is yes, and evicts, has none
+		obs.Answers = maps.Clone(a.answers)
+	}
 	if a.offset.Abs() > 5*time.Second {
 		obs.ClockProblem = "the clock is off by " + a.offset.String()
 	}
