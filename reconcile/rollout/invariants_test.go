@@ -166,8 +166,9 @@ func (c *check) slots(t reporter, p Plan) {
 		if d.Action != Evict {
 			continue
 		}
-		started[d.Policy] += one(c.visits[visitKey{d.Policy, d.Node}].Node == "")
-		if w := c.policies[d.Policy].WaveOf(c.nodes[d.Node].Labels); w >= 0 {
+		starts := c.visits[visitKey{d.Policy, d.Node}].Node == ""
+		started[d.Policy] += one(starts)
+		if w := c.policies[d.Policy].WaveOf(c.nodes[d.Node].Labels); w >= 0 && starts {
 			startedIn[waveKey{d.Policy, c.policies[d.Policy].Waves[w].Name}] = true
 		}
 		if other := evictedBy[d.Node]; other != "" {
@@ -197,7 +198,7 @@ func (c *check) slots(t reporter, p Plan) {
 			t.Errorf("I2: %s starts %d visits, %d are open of at most %d", s.Name, started[s.Name], open[s.Name], s.MaxUnavailable)
 		}
 		for _, w := range s.Waves {
-			if startedIn[waveKey{s.Name, w.Name}] && started[s.Name] > 0 && w.OutOfService > w.MaxUnavailable {
+			if startedIn[waveKey{s.Name, w.Name}] && w.OutOfService > w.MaxUnavailable {
 				t.Errorf("I2: %s starts visits in wave %s, %d are open of at most %d", s.Name, w.Name, w.OutOfService, w.MaxUnavailable)
 			}
 		}
