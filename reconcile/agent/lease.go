@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 
 	"lamplighter.dev/inventory"
 )
@@ -147,21 +148,24 @@ func (l Lease) Delete(ctx context.Context, now time.Time) (bool, error) {
 	return true, nil
 }
 
-// release gives the Lease back if this process has it.
+// release gives the Lease back if this process has it. The elector's last renewal
+// may still be on its way.
 func (l Lease) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	leases := l.Client.CoordinationV1().Leases(l.Instance.Namespace)
-	lease, err := leases.Get(ctx, l.Instance.Name, metav1.GetOptions{})
-	if err != nil {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		lease, err := leases.Get(ctx, l.Instance.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if h := lease.Spec.HolderIdentity; h == nil || *h != l.identity() {
+			return nil
+		}
+		lease.Spec.HolderIdentity = nil
+		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
-	}
-	if h := lease.Spec.HolderIdentity; h == nil || *h != l.identity() {
-		return nil
-	}
-	lease.Spec.HolderIdentity = nil
-	_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 // watched is a lock whose term ends as soon as it is seen to have another holder:

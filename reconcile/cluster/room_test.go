@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/reconcile/cluster"
@@ -43,12 +44,17 @@ func TestRoomOnANode(t *testing.T) {
 	}
 	all := node.Status.Allocatable[corev1.ResourceCPU]
 	_, sets, _ := w.cluster.Snapshot()
-	agent, err := w.Client.AppsV1().DaemonSets(w.namespace).Get(t.Context(), w.daemonSet(sets).Name.Name, metav1.GetOptions{})
+	api := w.Client.AppsV1().DaemonSets(w.namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error { // its controller writes the status
+		agent, err := api.Get(t.Context(), w.daemonSet(sets).Name.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		agent.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: all}
+		_, err = api.Update(t.Context(), agent, metav1.UpdateOptions{})
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	agent.Spec.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: all}
-	if _, err := w.Client.AppsV1().DaemonSets(w.namespace).Update(t.Context(), agent, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, time.Minute, func(context.Context) error {
