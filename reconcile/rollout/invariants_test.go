@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -210,7 +211,7 @@ func (c *check) slots(t reporter, p Plan) {
 
 // priorities: I5. Nothing starts while an open visit, or a node that is down,
 // waits for a slot or a trial of the same DaemonSet, unless its eviction came to
-// nothing before.
+// nothing before. Who waits for a slot of its wave could not have one of another.
 func (c *check) priorities(t reporter, p Plan) {
 	t.Helper()
 	rank := func(d Decision) int {
@@ -230,22 +231,35 @@ func (c *check) priorities(t reporter, p Plan) {
 			return 2
 		}
 	}
-	type turn struct{ policy, namespace, name string }
+	type turn struct{ policy, namespace, name, wave string }
+	anywhere := func(d Decision) turn { return turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name, "any"} }
+	inWave := func(d Decision) turn {
+		return turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name, "wave " + d.Wave}
+	}
 	waiting := map[turn]int{}
 	for _, d := range p.Decisions {
-		key := turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name}
-		if d.Reason == BudgetSpent {
-			if r, ok := waiting[key]; !ok || rank(d) < r {
-				waiting[key] = rank(d)
+		if d.Reason != BudgetSpent {
+			continue
+		}
+		key := anywhere(d)
+		if ofWave.MatchString(d.Message) {
+			key = inWave(d)
+		}
+		if r, ok := waiting[key]; !ok || rank(d) < r {
+			waiting[key] = rank(d)
+		}
+	}
+	for _, d := range p.Decisions {
+		for _, key := range []turn{anywhere(d), inWave(d)} {
+			if r, ok := waiting[key]; ok && d.Action == Evict && rank(d) > r {
+				t.Errorf("I5: %s on %s goes before a node that is worse", d.Policy, d.Node)
 			}
 		}
 	}
-	for _, d := range p.Decisions {
-		if r, ok := waiting[turn{d.Policy, d.DaemonSet.Namespace, d.DaemonSet.Name}]; ok && d.Action == Evict && rank(d) > r {
-			t.Errorf("I5: %s on %s goes before a node that is worse", d.Policy, d.Node)
-		}
-	}
 }
+
+// ofWave is what is said of a wave that has no slot left.
+var ofWave = regexp.MustCompile(`^\d+ of at most \d+ (visited )?nodes are (visited|down)$`)
 
 // durable: I7. A failure leaves the ledger only with its revision.
 func (c *check) durable(t reporter, p Plan) {
