@@ -87,7 +87,7 @@ func cordonTakenBy(n *corev1.Node) string {
 			continue
 		}
 		var fields fieldpath.Set
-		if fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw)) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "unschedulable")) {
+		if fields.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) == nil && fields.Has(fieldpath.MakePathOrDie("spec", "unschedulable")) {
 			return e.Manager
 		}
 	}
