@@ -111,7 +111,8 @@ func (t *tour) barred(works []work) string {
 		return ""
 	}
 	w := &t.waves[t.gate]
-	if w.state == WaveBlocked || (w.toVisit == 0 && w.unsettled > 0 && works[t.gate].waiting == 0) {
+	idle := works[t.gate].waiting == 0 && works[t.gate].underWay == 0
+	if w.state == WaveBlocked || (idle && w.toVisit > 0 && w.stuck == w.toVisit) || (w.toVisit == 0 && w.unsettled > 0 && works[t.gate].waiting == 0) {
 		return w.hold().message
 	}
 	return ""

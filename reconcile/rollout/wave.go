@@ -47,7 +47,8 @@ type WaveStatus struct {
 //
 // A wave is settled when none of its nodes is visited or to be, and one at least
 // has settled. Nodes that wait for somebody are not waited for: people hold them,
-// or they were not Ready before we came. What the new pods may be to blame for is:
+// or they were not Ready before we came. That no window is long enough for a node is
+// nothing about the node, so it is. What the new pods may be to blame for is:
 // a node that runs one which is not settled, or that stopped being Ready. That
 // ends when the wave is done, and it stays done for these revisions: nodes that
 // come back, or join it, are visited before those of later waves, and it does not
@@ -156,7 +157,7 @@ func (t *tour) weighWave(s *stop) {
 		if w.witness == "" {
 			w.witness = s.node.Name
 		}
-	case s.reason().needsSomebody():
+	case s.reason().needsSomebody() && s.reason() != WindowTooShort:
 		w.blocked++
 	default:
 		w.toVisit++
@@ -165,12 +166,14 @@ func (t *tour) weighWave(s *stop) {
 }
 
 // weighObstacle counts a node that is waited for and on which nothing goes on: what was
-// evicted has failed or hangs, or the last try came to nothing.
+// evicted has failed or hangs, the last try came to nothing, or no window is long enough.
 func (t *tour) weighObstacle(s *stop, w *wave) {
 	way := ""
 	switch r := s.reason(); {
 	case r == Failed:
 		way = " (lamplighter resume " + t.policy.Name + " acknowledges it)"
+	case r == WindowTooShort:
+		way = " (make a window longer; lamplighter hold " + s.node.Name + " --reason WHY goes on without it)"
 	case s.visit == nil && s.refused != nil && (r == DrainFailed || r == DisruptionBudget || r == GateShut):
 		way = " (lamplighter hold " + s.node.Name + " --reason WHY goes on without it)"
 	case r != StuckTerminating && r != NoRoom:
