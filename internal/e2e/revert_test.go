@@ -41,4 +41,9 @@ func TestRevertRestartsOnlyWhatWasUpgraded(t *testing.T) {
 		}
 	}
 	w.withinBudget(t, 2)
+
+	h := w.history(t)
+	if len(h.Revisions) != 2 || !h.Revisions[0].Current || h.Revisions[0].Outcome != "settled" || h.Revisions[1].Outcome != "reverted" {
+		t.Errorf("history: %+v, want the revision in force settled, and the one before it reverted", h.Revisions)
+	}
 }

@@ -53,6 +53,7 @@ const (
 	outcomeHalted     = "halted"
 	outcomeFailed     = "failed"
 	outcomeOpen       = "under way"  // it has not come to all nodes yet
+	outcomeReverted   = "reverted"   // the one before came back in its place
 	outcomeSuperseded = "superseded" // the next one came before it had come to all nodes
 	outcomeRecovered  = "recovered"
 	outcomeSettled    = "settled"
@@ -87,13 +88,13 @@ func NewHistory(daemonSet, current string, halted bool, state reconcile.State, r
 	settled := state.Ledger.Governed[daemonSet].Settled
 	for hash, t := range tales {
 		r := t.tell(hash)
-		if well := r.Outcome == outcomeSettled || r.Outcome == outcomeRecovered; well {
-			switch {
-			case hash == current && settled != current:
-				r.Outcome = outcomeOpen
-			case hash != current && passedOver(tales, t.revision):
-				r.Outcome = outcomeSuperseded
-			}
+		switch well := r.Outcome == outcomeSettled || r.Outcome == outcomeRecovered; {
+		case hash != current && r.Failed == 0 && takenBack(tales, t.revision):
+			r.Outcome = outcomeReverted
+		case well && hash == current && settled != current:
+			r.Outcome = outcomeOpen
+		case well && hash != current && passedOver(tales, t.revision):
+			r.Outcome = outcomeSuperseded
 		}
 		if r.Current = hash == current; r.Current && halted && r.Failed > 0 {
 			r.Outcome = outcomeHalted
@@ -109,20 +110,41 @@ func NewHistory(daemonSet, current string, halted bool, state reconcile.State, r
 	return h
 }
 
+// takenBack says that an older revision was in force again after this one. The
+// DaemonSet controller gives it the next number then.
+func takenBack(tales map[string]*tale, r Revision) bool {
+	var next Revision
+	for _, t := range tales {
+		if n := t.revision; r.Number > 0 && n.Number > r.Number && (next.Number == 0 || n.Number < next.Number) {
+			next = n
+		}
+	}
+	return next.Number > 0 && next.Created.Before(r.Created)
+}
+
 // passedOver says that a node went from an older revision to a newer one: this one
 // never came to it.
 func passedOver(tales map[string]*tale, r Revision) bool {
 	for _, later := range tales {
-		if r.Number == 0 || later.revision.Number <= r.Number {
+		if !later.revision.newerThan(r) {
 			continue
 		}
 		for from := range later.from {
-			if before := tales[from]; before != nil && before.revision.Number > 0 && before.revision.Number < r.Number {
+			if before := tales[from]; before != nil && r.newerThan(before.revision) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// newerThan says that a revision was made later than another one. Of those that the
+// API server no longer keeps it is not known.
+func (r Revision) newerThan(other Revision) bool {
+	if r.Number == 0 || other.Number == 0 {
+		return false
+	}
+	return cmp.Or(r.Created.Compare(other.Created), cmp.Compare(r.Number, other.Number)) > 0
 }
 
 // tale is what is known of one revision.

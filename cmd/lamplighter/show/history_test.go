@@ -97,6 +97,60 @@ func TestRevisionThatHasNotComeToAllNodesIsNotSettled(t *testing.T) {
 	}
 }
 
+// The DaemonSet controller uses a revision again when its template comes back, and
+// gives it the next number: it is older than the one before it.
+func TestRevisionThatIsTakenBackIsReverted(t *testing.T) {
+	at := time.Date(2027, 1, 4, 22, 0, 0, 0, time.UTC)
+	came := func(node, from, to string, start time.Duration, took time.Duration) rollout.Visit {
+		s := rollout.Step{DaemonSet: "agents/cni", From: from, To: to, Evicted: at.Add(start)}
+		if took > 0 {
+			s.Settled = s.Evicted.Add(took)
+		}
+		return rollout.Visit{Policy: "network", Node: node, Started: at.Add(start), Finished: at.Add(start + time.Hour), Steps: []rollout.Step{s}}
+	}
+	revisions := func(hashes ...string) []show.Revision { // in the order in which they were last in force
+		created := map[string]time.Time{"aaa": at, "bbb": at.Add(time.Hour), "ccc": at.Add(2 * time.Hour)}
+		var out []show.Revision
+		for i, hash := range hashes {
+			out = append(out, show.Revision{Number: int64(i + 2), Hash: hash, Created: created[hash]})
+		}
+		return out
+	}
+	for name, test := range map[string]struct {
+		visits    []rollout.Visit
+		revisions []show.Revision
+		want      map[string]string
+	}{
+		"after it had come to some nodes": {
+			[]rollout.Visit{came("a", "aaa", "bbb", time.Hour, time.Minute), came("a", "bbb", "aaa", 2*time.Hour, time.Minute)},
+			revisions("bbb", "aaa"), map[string]string{"bbb": "reverted", "aaa": "settled"},
+		},
+		"after its first pod had failed, whose visit went on with the revert": {
+			[]rollout.Visit{came("a", "bbb", "aaa", 2*time.Hour, time.Minute)},
+			revisions("bbb", "aaa"), map[string]string{"bbb": "reverted", "aaa": "settled"},
+		},
+		"before it had come to any": {nil, revisions("bbb", "aaa"), map[string]string{"bbb": "reverted", "aaa": ""}},
+		"and the next one has come since": {
+			[]rollout.Visit{came("a", "aaa", "bbb", time.Hour, time.Minute), came("a", "bbb", "aaa", 2*time.Hour, time.Minute), came("a", "aaa", "ccc", 3*time.Hour, time.Minute)},
+			revisions("bbb", "aaa", "ccc"), map[string]string{"bbb": "reverted", "aaa": "settled", "ccc": "settled"},
+		},
+		"the one before it was superseded": {
+			[]rollout.Visit{came("a", "aaa", "bbb", time.Hour, time.Minute), came("a", "bbb", "ccc", 2*time.Hour, time.Minute), came("b", "aaa", "ccc", 2*time.Hour, time.Minute), came("a", "ccc", "aaa", 3*time.Hour, time.Minute)},
+			revisions("bbb", "ccc", "aaa"), map[string]string{"bbb": "superseded", "ccc": "reverted", "aaa": "settled"},
+		},
+	} {
+		current := test.revisions[len(test.revisions)-1].Hash
+		state := reconcile.State{Ledger: rollout.Ledger{Finished: test.visits, Governed: map[string]rollout.Governance{"agents/cni": {Policy: "network", Settled: current}}}}
+		got := map[string]string{}
+		for _, r := range show.NewHistory("agents/cni", current, false, state, test.revisions).Revisions {
+			got[r.Hash] = r.Outcome
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestHistoryText(t *testing.T) {
 	var b strings.Builder
 	if err := show.WriteHistory(&b, show.History{DaemonSet: "agents/cni"}); err != nil {
