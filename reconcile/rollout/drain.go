@@ -112,11 +112,22 @@ func (t *tour) giveUpDrain(s *stop) {
 	s.hold, s.refused = t.share(hold{action: Hold, reason: DrainFailed, message: message}), &r
 }
 
-// leaveUndrained gives back a node that is drained, or about to be, when its first
+// waitsDrained says that a node is up and empty for nothing: what comes next there
+// has to wait for a window, or for somebody, and that may be for days.
+func (t *tour) waitsDrained(s *stop) bool {
+	switch s.reason() {
+	case WindowShut, Frozen, ClockUntrusted, Paused, Halted, NotAdmitted:
+		return s.begun && !s.down && s.underWay == 0 && t.marked(s.node) && !t.inDoubt(s.visit)
+	default:
+		return false
+	}
+}
+
+// leaveUndrained gives back a node that is drained, or about to be, when its next
 // eviction cannot follow. An answer that is on its way is waited for.
 func (t *tour) leaveUndrained(s *stop) {
 	waits := s.reason() == Checking && s.hold.until.IsZero()
-	if s.reason() != "" && !waits && s.visit.preparing() {
+	if s.reason() != "" && !waits && (s.visit.preparing() || (s.visit != nil && t.waitsDrained(s))) {
 		t.forsake(s)
 	}
 }

@@ -266,7 +266,7 @@ func (t *tour) heldByRefusal(s *stop) hold {
 // restrain finds the holds of a tour. A visit that cannot go on, and of which
 // nothing has happened, gives its slot back once it is beyond doubt that
 // nothing has. So does one whose node is up, in a wave whose turn is not yet or
-// without room for its next pod.
+// without room for its next pod, or drained for what has to wait.
 func (t *tour) restrain() {
 	for i := range t.stops {
 		if s := &t.stops[i]; s.set != nil && s.hold == nil {
@@ -279,7 +279,7 @@ func (t *tour) restrain() {
 		case s.set == nil, s.visit == nil:
 		case s.reason() == "":
 			t.giveUp(s)
-		case (!s.begun || s.reason().byWave() || (s.reason() == NoRoom && !s.down)) && !t.inDoubt(s.visit):
+		case t.waitsDrained(s), (!s.begun || s.reason().byWave() || (s.reason() == NoRoom && !s.down)) && !t.inDoubt(s.visit):
 			t.forsake(s)
 		}
 	}
