@@ -63,27 +63,36 @@ func causeOf(p *health.Pod, e health.Event) cause {
 // wordsByReason says what the kubelet's, the scheduler's and the controllers'
 // reasons mean for whoever has to act.
 var wordsByReason = map[string]string{
-	"BackOff":                    "a container ends again and again",
-	"CrashLoopBackOff":           "a container ends again and again: its log says why",
-	"CreateContainerConfigError": "a ConfigMap or Secret that it needs is missing, or a key of it",
-	"CreateContainerError":       "the node's container runtime cannot create the container",
-	"ErrImageNeverPull":          "the image is not on the node, and the pod says never to pull it",
-	"ErrImagePull":               "the image cannot be pulled: its name, the registry, or the right to it",
-	"Evicted":                    "the kubelet evicted it: the node lacks memory, disk or process IDs",
-	"FailedAttachVolume":         "a volume cannot be attached to the node",
-	"FailedCreate":               "the API server does not take the pod: admission, quota or Pod Security",
-	"FailedCreatePodSandBox":     "the node's container runtime or network plugin cannot make the pod's sandbox",
-	"FailedMount":                "a volume cannot be mounted: what it names may be missing",
-	"ImageInspectError":          "the image on the node is damaged",
-	"ImagePullBackOff":           "the image cannot be pulled: its name, the registry, or the right to it",
-	"InvalidImageName":           "the image's name is not one",
-	"NodeAffinity":               "the kubelet rejected it: the node does not match its selector or affinity",
-	"OOMKilled":                  "a container needs more memory than its limit",
-	"OutOfcpu":                   "the node has no room for it: CPU",
-	"OutOfmemory":                "the node has no room for it: memory",
-	"OutOfpods":                  "the node has no room for it: number of pods",
-	"RunContainerError":          "the node's container runtime cannot start the container",
-	"Unhealthy":                  "a probe fails",
+	"BackOff":                       "a container ends again and again",
+	"CrashLoopBackOff":              "a container ends again and again: its log says why",
+	"CreateContainerConfigError":    "a ConfigMap or Secret that it needs is missing, or a key of it",
+	"CreateContainerError":          "the node's container runtime cannot create the container",
+	"ErrImageNeverPull":             "the image is not on the node, and the pod says never to pull it",
+	"ErrImagePull":                  "the image cannot be pulled: its name, the registry, or the right to it",
+	"Evicted":                       "the kubelet evicted it: the node lacks memory, disk or process IDs",
+	"FailedAttachVolume":            "a volume cannot be attached to the node",
+	"FailedCreate":                  "the API server does not take the pod: admission, quota or Pod Security",
+	"FailedCreatePodSandBox":        "the node's container runtime or network plugin cannot make the pod's sandbox",
+	"FailedKillPod":                 "the node's container runtime cannot end the pod",
+	"FailedMapVolume":               "a volume cannot be mounted: what it names may be missing",
+	"FailedMount":                   "a volume cannot be mounted: what it names may be missing",
+	"FailedPostStartHook":           "its postStart hook fails",
+	"FailedPrepareDynamicResources": "what its resource claims name cannot be prepared on the node",
+	"ImageInspectError":             "the image on the node is damaged",
+	"ImagePullBackOff":              "the image cannot be pulled: its name, the registry, or the right to it",
+	"InvalidImageName":              "the image's name is not one",
+	"NetworkNotReady":               "the node has no pod network: its network plugin does not run",
+	"NodeAffinity":                  "the kubelet rejected it: the node does not match its selector or affinity",
+	"NodePorts":                     "the kubelet rejected it: a host port that it needs is taken on the node",
+	"NodeShutdown":                  "the kubelet rejected it: the node is shutting down",
+	"OOMKilled":                     "a container needs more memory than its limit",
+	"PostStartHookError":            "its postStart hook fails",
+	"RegistryUnavailable":           "the registry does not answer",
+	"RunContainerError":             "the node's container runtime cannot start the container",
+	"SignatureValidationFailed":     "the node's container runtime does not accept the image's signature",
+	"TaintToleration":               "the kubelet rejected it: the node has a taint that it does not tolerate",
+	"UnexpectedAdmissionError":      "the kubelet rejected it: a device or another resource of the node cannot be given to it",
+	"Unhealthy":                     "a probe fails",
 }
 
 // wordsOf looks into the message where the reason alone does not tell.
@@ -93,8 +102,19 @@ func wordsOf(reason, message string) string {
 		return unschedulable(message)
 	case "Failed":
 		if strings.Contains(message, "pull") || strings.Contains(message, "image") {
-			return wordsByReason["ErrImagePull"]
+			return wordsOf("ErrImagePull", message)
 		}
+	case "ErrImagePull", "ImagePullBackOff":
+		if strings.Contains(message, "no match for platform") || strings.Contains(message, "no matching manifest for") {
+			return "the image is not built for the node's architecture"
+		}
+	case "CrashLoopBackOff":
+		if strings.Contains(message, "(OOMKilled)") {
+			return wordsByReason["OOMKilled"]
+		}
+	}
+	if resource, lacking := strings.CutPrefix(reason, "OutOf"); lacking {
+		return "the node has no room for it: " + resource
 	}
 	return wordsByReason[reason]
 }
@@ -107,6 +127,7 @@ func unschedulable(message string) string {
 		{"Insufficient", "the node has no room for it"},
 		{"Too many pods", "the node has no room for it: number of pods"},
 		{"free ports", "a host port that it needs is taken on the node"},
+		{"anti-affinity", "anti-affinity keeps it away from a pod on the node"},
 		{"volume", "a volume that it needs cannot be used on the node"},
 		{"untolerated taint", "the node has a taint that it does not tolerate"},
 		{"unschedulable", "the node is cordoned"},
