@@ -99,6 +99,35 @@ func TestDrainThatIsBlockedIsGivenUp(t *testing.T) {
 	}
 }
 
+// A policy that leaves Git in the middle of a visit gives its node back, though the
+// new pod is not well, and visits no other. When it comes back that node goes first.
+func TestPolicyThatLeavesGitMidVisitGivesItsNodeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(t)
+	policies := rules{maxUnavailable: "1", fields: w.drains("5m")}.yaml(w)
+	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "v1"), "rules.yaml": policies}))
+	w.settled(t, "1")
+	w.commit(t, "version 2 never gets ready", map[string]string{"agent.yaml": daemonSet("2", "never-ready")})
+	testkit.Eventually(t, patience, func(context.Context) error { return w.deleted(t, 1) })
+	w.cordoned(t, 1)
+
+	none := w.commit(t, "no policy any more", map[string]string{"rules.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: none}\n"})
+	w.inForce(t, none)
+	w.cordoned(t, 0)
+	if touched := w.countByNode(t); len(touched) != 1 {
+		t.Errorf("pods were deleted on %v, want one node", touched)
+	}
+
+	w.commit(t, "the policy is back, with a cure", map[string]string{"agent.yaml": daemonSet("3", "v3"), "rules.yaml": policies})
+	w.settled(t, "3")
+	w.cordoned(t, 0)
+	w.withinBudget(t, 1)
+	if order := w.orderedNodes(t); len(order) != nodes+1 || order[0] != order[1] {
+		t.Errorf("pods were deleted on %v, want the node that was down first", order)
+	}
+}
+
 // others are pods that are in the way of a drain, in a namespace of their own.
 type others struct {
 	*testkit.Cluster
