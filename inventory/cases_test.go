@@ -35,6 +35,7 @@ var us = inventory.Instance{Namespace: "lamps", Name: "us"}
 //     What is not created, or is owned, is owned, by us unless owner= says otherwise.
 //   - orphans: the object and what else is so: owner=, gone, unseen, detach,
 //     keep, deleting, finalizer=, foreign=, defines=kind, error=, needs=object, uid=.
+//   - strays: the object, as for orphans.
 //   - vetoes: the object, a reason, an instant or -, and a message.
 //   - used: the object and by what.
 //   - kept: the object, a reason and a message.
@@ -145,6 +146,9 @@ func readLine(t *testing.T, in *inventory.Input, section string, words []string)
 		if seen {
 			in.Orphans = append(in.Orphans, live)
 		}
+	case "strays":
+		live, _ := readOrphan(t, words)
+		in.Strays = append(in.Strays, live)
 	case "vetoes":
 		veto := inventory.Veto{Reason: inventory.Reason(words[1]), Message: strings.Join(words[3:], " ")}
 		if words[2] != "-" {

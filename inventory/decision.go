@@ -59,6 +59,7 @@ const (
 	MassDelete         Reason = "MassDelete"         // the commit drops more than half of the objects
 	NamespaceNotEmpty  Reason = "NamespaceNotEmpty"  // the namespace holds objects that would go with it
 	KindInUse          Reason = "KindInUse"          // objects of the kind that the definition defines would go with it
+	Untracked          Reason = "Untracked"          // it carries our marks, and neither Git nor the inventory has it
 	Unknown            Reason = "Unknown"            // the live object could not be read or compared
 )
 

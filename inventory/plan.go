@@ -24,6 +24,9 @@ type Input struct {
 	// Orphans describes every object that is owned and not rendered. One that
 	// is missing here is held: what has not been looked at is not deleted.
 	Orphans []Live
+	// Strays carry our marks and are neither rendered nor owned: the inventory was
+	// lost, or they were copied from something that is.
+	Strays []Live
 	// Vetoes hold objects for reasons of the caller's.
 	Vetoes map[ID]Veto
 	// References says by what an object is still used: the prune guard.
@@ -67,7 +70,7 @@ type Plan struct {
 	// Order is that of Steps.
 	Order *Order
 	// Prunes holds the decision for every object that is owned and not
-	// rendered, in the order to delete them.
+	// rendered, in the order to delete them, and for every stray.
 	Prunes [][]Decision
 	// Guarded is how many objects were owned when the guard against a mass deletion
 	// began to hold, and 0 when it does not. What has been applied since is no
@@ -132,9 +135,9 @@ func (m DriftMode) Validate() error {
 
 // New plans a pass. What it promises, whatever the input:
 //
-//   - every rendered or owned object gets exactly one decision, and the order
-//     of the input makes no difference;
-//   - nothing that is referenced, rendered, be it under another API group, or
+//   - every object that is rendered, owned or a stray gets exactly one decision,
+//     and the order of the input makes no difference;
+//   - no stray is deleted, and nothing that is referenced, rendered, be it under another API group, or
 //     owned by another inventory is pruned, and no namespace or definition that
 //     would take such an object with it;
 //   - with Faults, nothing is changed but what has drifted from content that
@@ -159,6 +162,9 @@ func New(in Input) (Plan, error) {
 		return Plan{}, err
 	}
 	prunes := p.prunes()
+	if strays := p.strays(); len(strays) > 0 {
+		prunes = append(prunes, strays)
+	}
 	return Plan{Steps: applies, Order: p.Order, Prunes: prunes, Guarded: p.Guarded, Next: p.next()}, nil
 }
 

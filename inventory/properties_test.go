@@ -64,6 +64,9 @@ func drawInput(t *rapid.T) inventory.Input {
 			in.References[id] = []string{"pod x/p"}
 		}
 	}
+	for _, id := range rapid.SliceOfNDistinct(rapid.Custom(drawID), 0, 3, rapid.ID[inventory.ID]).Draw(t, "strays") {
+		in.Strays = append(in.Strays, drawLive(t, id, []inventory.ID{id}))
+	}
 	for _, id := range slices.Concat(rendered, owned) {
 		if rapid.IntRange(0, 5).Draw(t, "veto") == 0 {
 			in.Vetoes[id] = inventory.Veto{Reason: "WindowShut"}
@@ -145,11 +148,14 @@ func TestPlanKeepsItsPromises(t *testing.T) {
 	})
 }
 
-// Every rendered or owned object has a decision, and nothing else has.
+// Every object that is rendered, owned or a stray has a decision, and nothing else has.
 func checkComplete(t *rapid.T, in inventory.Input, decisions map[inventory.ID]inventory.Decision) {
 	want := in.Owned
 	for _, c := range in.Changes {
 		want = want.With(c.ID)
+	}
+	for _, l := range in.Strays {
+		want = want.With(l.ID)
 	}
 	var got []inventory.ID
 	for id := range decisions {
@@ -267,6 +273,7 @@ func TestOrderOfTheInputMakesNoDifference(t *testing.T) {
 		in := drawInput(t)
 		shuffled := in
 		shuffled.Changes = rapid.Permutation(in.Changes).Draw(t, "changes")
+		shuffled.Strays = rapid.Permutation(in.Strays).Draw(t, "shuffled strays")
 		shuffled.Orphans = rapid.Permutation(in.Orphans).Draw(t, "orphans")
 		want, errWant := inventory.New(in)
 		got, errGot := inventory.New(shuffled)
@@ -338,6 +345,9 @@ func carryOut(in inventory.Input, plan inventory.Plan) inventory.Input {
 		}
 	}
 	in.Owned, in.Guarded = plan.Next.Settle(outcomes), plan.Guarded
+	in.Strays = slices.DeleteFunc(slices.Clone(in.Strays), func(l inventory.Live) bool { // without our marks by now
+		return slices.ContainsFunc(outcomes, func(o inventory.Outcome) bool { return o.ID == l.ID })
+	})
 	return in
 }
 

@@ -51,6 +51,34 @@ func (p *planner) prunes() [][]Decision {
 	return out
 }
 
+// strays decides about what carries our marks and is ours by nothing else. Nobody
+// can tell whether it was meant to go.
+func (p *planner) strays() []Decision {
+	uids := map[ID]types.UID{}
+	for _, live := range p.Strays {
+		uids[live.ID] = live.UID
+	}
+	return p.take(p.astray(), func(id ID) Decision {
+		d := hold(Untracked, "it carries the marks of this instance, and neither Git nor the inventory has it")
+		if why, kept := p.Kept[id]; kept {
+			d = Decision{Action: Release, Reason: why.Reason, Message: why.Message}
+		}
+		d.UID = uids[id]
+		return d
+	})
+}
+
+// astray are the strays that are neither rendered nor owned, sorted.
+func (p *planner) astray() []ID {
+	var ids []ID
+	for _, live := range p.Strays {
+		if _, rendered := p.rendered[live.ID]; !rendered && !p.Owned.Contains(live.ID) {
+			ids = append(ids, live.ID)
+		}
+	}
+	return NewSet(ids...).ids
+}
+
 var errNotLookedAt = errors.New("it has not been looked at")
 
 // prune decides about one orphan. Everything that depends on it has been
@@ -140,6 +168,11 @@ func (p *planner) takesOthersAlong(live Live, o order) (Decision, bool) {
 	}
 	if len(live.Foreign) > 0 {
 		return p.stays(reason, "holds %s, not in this inventory", summarise(live.Foreign)), true
+	}
+	for _, id := range p.astray() {
+		if isMember(id, live) {
+			return p.stays(reason, "holds %s, not in this inventory", Format(id)), true
+		}
 	}
 	for _, id := range sortedKeys(p.rendered) {
 		if isMember(id, live) {

@@ -149,12 +149,22 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err
 	}
+	if obs.Strays, err = r.strays(ctx); err != nil {
+		return err
+	}
 	obs.Waiting = r.fights.due(obs.Changes, r.opts.Now())
 	maps.Copy(obs.Waiting, r.backoff.due(obs.Changes, r.opts.Now()))
 	if obs.Faults = faults(*obs, r.opts.Partial); len(obs.Faults) > 0 {
 		obs.Policies, err = recorded(obs.State.Record, r.opts.Now())
 	}
 	return err
+}
+
+func (r *Reconciler) strays(ctx context.Context) ([]inventory.Live, error) {
+	if r.opts.Strays == nil {
+		return nil, nil
+	}
+	return r.opts.Strays.Strays(ctx)
 }
 
 // load reads the state once; after that, what was saved last is what is stored,

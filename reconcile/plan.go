@@ -30,6 +30,8 @@ type Observation struct {
 	// Order is that of the last plan, which may have been of the same objects.
 	Order   *inventory.Order
 	Orphans []inventory.Live
+	// Strays carry our marks and are neither in the fleet nor owned.
+	Strays []inventory.Live
 	// Reverted are the DaemonSets that go back: with nil, the template in their
 	// change is the one that they go back to; with an error, why that is not known.
 	Reverted map[inventory.ID]error
@@ -74,6 +76,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 			Changes:    obs.Changes,
 			Order:      obs.Order,
 			Orphans:    obs.Orphans,
+			Strays:     obs.Strays,
 			Vetoes:     vetoed,
 			References: references(obs, vetoed),
 			Reverted:   marks(obs),

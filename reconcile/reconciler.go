@@ -61,6 +61,12 @@ type Source struct {
 	Answers time.Time
 }
 
+// Strays finds objects that carry our marks and are neither rendered nor owned. It
+// is asked after Orphans.
+type Strays interface {
+	Strays(ctx context.Context) ([]inventory.Live, error)
+}
+
 // Options are what a Reconciler works with.
 type Options struct {
 	Instance inventory.Instance
@@ -78,6 +84,8 @@ type Options struct {
 	// Jobs runs what gates run. Without it none runs, and visits that wait for one
 	// come to nothing.
 	Jobs Jobs
+	// Strays finds what carries our marks and is not ours. Without it nobody looks.
+	Strays Strays
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
 	// AllowPruneOf does so for one commit: the hash of it, or how that begins.

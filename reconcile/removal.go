@@ -43,6 +43,7 @@ func planRemoval(obs Observation, how Removal, used map[inventory.ID][]string, n
 		Instance:   obs.Instance,
 		Owned:      obs.State.Inventory,
 		Orphans:    obs.Orphans,
+		Strays:     obs.Strays,
 		Vetoes:     removalVetoes(obs, how, now),
 		References: used,
 		Kept:       kept(obs, how),
@@ -75,7 +76,7 @@ func removalVetoes(obs Observation, how Removal, now time.Time) map[inventory.ID
 func kept(obs Observation, how Removal) map[inventory.ID]inventory.Veto {
 	out := map[inventory.ID]inventory.Veto{}
 	if how.Orphan {
-		for _, o := range obs.Orphans {
+		for _, o := range slices.Concat(obs.Orphans, obs.Strays) {
 			out[o.ID] = inventory.Veto{Reason: inventory.Detached}
 		}
 		return out
@@ -128,6 +129,9 @@ func (r *Reconciler) ObserveRemoval(ctx context.Context) (Observation, error) {
 		return Observation{}, err
 	}
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, obs.State.Inventory.IDs()); err != nil {
+		return Observation{}, err
+	}
+	if obs.Strays, err = r.strays(ctx); err != nil {
 		return Observation{}, err
 	}
 	if r.opts.Clock != nil && obs.ClockProblem == "" {

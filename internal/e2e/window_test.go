@@ -97,7 +97,7 @@ func TestPodsAreDeletedInsideWindowsOnly(t *testing.T) {
 	}
 }
 
-func text(t *testing.T, d *appsv1.DaemonSet) string {
+func text(t *testing.T, d any) string {
 	t.Helper()
 	out, err := json.MarshalIndent(d, "", " ")
 	if err != nil {

@@ -5,6 +5,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,18 +45,26 @@ func (a *Agent) follow(ctx context.Context) error {
 	}
 	asker := NewAsker(c, a.cfg.Now)
 	defer asker.Wait()
-	foreign := make(chan struct{}, 1)
+	foreign, passed := make(chan struct{}, 1), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { poller.run(ctx, updates); return nil })
 	group.Go(func() error { a.crier.run(ctx); return nil })
 	group.Go(func() error { states.Watch(ctx, func() { signal(foreign); signal(a.pushes.look) }); return nil })
+	group.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-passed: // what is to be applied is not kept waiting
+			c.Sweep(ctx)
+		}
+		return nil
+	})
 	group.Go(func() error {
 		if err := c.Start(ctx); err != nil {
 			return ignoreDone(ctx, err)
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		return a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed}, a.reconciler(c, states, asker))
+		return a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed, passed: sync.OnceFunc(func() { close(passed) })}, a.reconciler(c, states, asker))
 	})
 	return group.Wait()
 }
@@ -95,6 +104,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 		Asker:        asker,
 		Drainer:      c,
 		Jobs:         c,
+		Strays:       c,
 		AllowPruneOf: a.cfg.AllowPrune,
 		Drift:        a.cfg.Drift,
 		Adoption:     a.cfg.Adoption,
@@ -107,6 +117,7 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 
 // triggers are what gives a reason for a pass, beside the clock.
 type triggers struct {
+	passed   func()          // is told of a pass that went well
 	updates  <-chan update   // Git moved, or cannot be read
 	changed  <-chan struct{} // the cluster moved
 	answered <-chan struct{} // a question of a plan has an answer
@@ -151,6 +162,8 @@ func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) e
 		if retry = nextRetry(retry, err); err != nil {
 			a.log.Error("pass failed", "err", err, "retry", retry)
 			wait, quiet.changed = retry, nil // what moves meanwhile is seen by the retry
+		} else {
+			t.passed()
 		}
 		src = a.await(ctx, quiet, wait, r, src)
 	}

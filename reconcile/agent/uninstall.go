@@ -51,9 +51,13 @@ func Uninstall(ctx context.Context, r Remover, how reconcile.Removal, patience t
 	}
 }
 
-// Removed says that a pass has left nothing to do.
+// Removed says that a pass has left nothing to do. What carries the instance's marks
+// and is not in its inventory is left to somebody, too.
 func Removed(report reconcile.Report) bool {
-	return report.After.Inventory.Len() == 0 && report.StillCordoned == nil
+	astray := slices.ContainsFunc(report.Plan.Objects.Decisions(), func(d inventory.Decision) bool {
+		return d.Action == inventory.Hold && d.Reason == inventory.Untracked
+	})
+	return report.After.Inventory.Len() == 0 && report.StillCordoned == nil && !astray
 }
 
 // goesOn says that time may bring what a pass has not.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -99,7 +100,11 @@ type Cluster struct {
 	rehearsals  map[inventory.ID]rehearsal
 	cargoes     map[inventory.ID]cargo
 	prepared    map[*unstructured.Unstructured]prepared
-	rediscovery time.Time // not before
+	tracked     map[inventory.ID]bool // rendered or owned, as the last Orphans had it
+	trackedUIDs map[types.UID]bool
+	strewn      map[schema.GroupKind]*meta.RESTMapping // kinds that may have strays
+	strays      map[inventory.ID]types.UID             // as the last Strays saw them
+	rediscovery time.Time                              // not before
 }
 
 // New returns a Cluster that talks to the API server of a config. It sends
@@ -116,6 +121,7 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 		glimpses:   map[inventory.ID]glimpse{},
 		rehearsals: map[inventory.ID]rehearsal{},
 		cargoes:    map[inventory.ID]cargo{},
+		strewn:     map[schema.GroupKind]*meta.RESTMapping{},
 	}
 	c.throttle = newThrottle(c.opts.InFlight)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

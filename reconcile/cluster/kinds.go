@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -107,8 +108,8 @@ func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResour
 }
 
 // keepOnly forgets all objects but the targets and what was inspected last, and ends
-// the watches of the other kinds.
-func (c *Cluster) keepOnly(targets []target) {
+// the watches of the other kinds, unless one may have strays. Found are the targets that exist.
+func (c *Cluster) keepOnly(targets []target, found map[inventory.ID]*live) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	needed, kinds := map[inventory.ID]bool{}, map[schema.GroupKind]bool{}
@@ -118,8 +119,19 @@ func (c *Cluster) keepOnly(targets []target) {
 	for _, t := range targets {
 		needed[t.id] = true
 	}
+	c.tracked, c.trackedUIDs = needed, map[types.UID]bool{}
+	for _, known := range []map[inventory.ID]*live{found, c.found} {
+		for id, l := range known {
+			if l != nil && needed[id] {
+				c.trackedUIDs[l.uid] = true
+			}
+		}
+	}
 	for id := range needed {
 		kinds[id.GroupKind] = true
+	}
+	for kind := range c.strewn {
+		kinds[kind] = true
 	}
 	for kind, w := range c.kinds {
 		if !kinds[kind] {
@@ -133,13 +145,19 @@ func (c *Cluster) keepOnly(targets []target) {
 	drop(c.cargoes, needed)
 }
 
+// tracks reports whether an object was inspected last, or asked for as an orphan,
+// be it under another API group that serves it too. The caller holds the lock.
+func (c *Cluster) tracks(id inventory.ID, uid types.UID) bool {
+	return c.tracked[id] || c.trackedUIDs[uid]
+}
+
 func drop[V any](remembered map[inventory.ID]V, needed map[inventory.ID]bool) {
 	maps.DeleteFunc(remembered, func(id inventory.ID, _ V) bool { return !needed[id] })
 }
 
 // labelled lists and watches the metadata of objects that carry our label.
 func (c *Cluster) labelled(resource schema.GroupVersionResource) *cache.ListWatch {
-	selector := inventory.InstanceLabel + "=" + c.opts.Instance.Name
+	selector := c.ourLabel()
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector

@@ -25,6 +25,7 @@ type live struct {
 	generation      int64
 	deleting        bool
 	finalizers      []string
+	dependent       bool // somebody made it for another object
 	// honoured are the annotations that we act on.
 	honoured map[string]string
 	// digest is of all metadata that people set: labels, annotations,
@@ -61,6 +62,7 @@ func liveOf(m metav1.Object) (*live, error) {
 		generation:      m.GetGeneration(),
 		deleting:        m.GetDeletionTimestamp() != nil,
 		finalizers:      m.GetFinalizers(),
+		dependent:       len(m.GetOwnerReferences()) > 0,
 	}
 	for _, name := range honouredAnnotations {
 		if value, ok := m.GetAnnotations()[name]; ok {

@@ -31,7 +31,7 @@ func (c *Cluster) Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.
 		targets = append(targets, t)
 	}
 	found, failed := c.find(ctx, targets)
-	c.keepOnly(targets)
+	c.keepOnly(targets, found)
 	var work errgroup.Group
 	work.SetLimit(c.opts.InFlight)
 	for i, t := range targets {
@@ -126,7 +126,7 @@ func (c *Cluster) foreignOf(ctx context.Context, definition string) (schema.Grou
 	}
 	var foreign []string
 	err = c.eachPage(ctx, mapping, metav1.NamespaceAll, func(m *metav1.PartialObjectMetadata) error {
-		if len(foreign) < enough && !c.owns(m) {
+		if len(foreign) < enough && !c.owns(gvk.GroupKind(), m) {
 			foreign = append(foreign, describe(gvk.GroupKind(), m))
 		}
 		return nil
@@ -144,7 +144,7 @@ func (c *Cluster) foreignIn(ctx context.Context, namespace string) ([]string, er
 	for _, mapping := range mappings {
 		kind := mapping.GroupVersionKind.GroupKind()
 		err := c.eachPage(ctx, mapping, namespace, func(m *metav1.PartialObjectMetadata) error {
-			if len(foreign) < enough && !c.owns(m) && !comesWithNamespace(kind, m) {
+			if len(foreign) < enough && !c.owns(kind, m) && !comesWithNamespace(kind, m) {
 				foreign = append(foreign, describe(kind, m))
 			}
 			return nil
@@ -192,9 +192,16 @@ func (c *Cluster) namespacedKinds() ([]*meta.RESTMapping, error) {
 }
 
 // owns reports whether an object is ours, or was made by a controller for
-// another object, with which it will go.
-func (c *Cluster) owns(m *metav1.PartialObjectMetadata) bool {
-	return m.Annotations[inventory.OwnerAnnotation] == c.opts.Instance.ID() || len(m.OwnerReferences) > 0
+// another object, with which it will go. Our marks alone do not say so: an
+// inventory that has lost it does not answer for it.
+func (c *Cluster) owns(kind schema.GroupKind, m *metav1.PartialObjectMetadata) bool {
+	if len(m.OwnerReferences) > 0 {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return m.Annotations[inventory.OwnerAnnotation] == c.opts.Instance.ID() &&
+		c.tracks(inventory.ID{GroupKind: kind, Namespace: m.Namespace, Name: m.Name}, m.UID)
 }
 
 // comesWithNamespace reports whether the control plane made an object by itself.

@@ -98,6 +98,10 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		Adoption:   o.adoption,
 		Now:        now,
 	}
+	if o.careful || o.thorough {
+		c.cluster.Sweep(ctx)
+		options.Strays = c.cluster
+	}
 	if o.careful {
 		options.Clock = clock.Asking(clientset)
 		c.asker = agent.NewAsker(c.cluster, now)

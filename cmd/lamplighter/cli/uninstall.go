@@ -83,7 +83,7 @@ func (f *uninstallFlags) uninstall(ctx context.Context, g *globals) error {
 	if err != nil {
 		return err
 	}
-	if len(c.states.Kept()) == 0 {
+	if len(c.states.Kept()) == 0 && len(obs.Strays) == 0 {
 		return f.nothing(ctx, g, lease)
 	}
 	if err := f.agree(g, c, obs); err != nil {
@@ -94,11 +94,20 @@ func (f *uninstallFlags) uninstall(ctx context.Context, g *globals) error {
 		return errors.Join(err, printErr)
 	}
 	if !removed.Done {
-		fmt.Fprintln(g.streams.Err, "hint: lamplighter uninstall goes on where this one ended")
+		fmt.Fprintln(g.streams.Err, "hint: "+nextStep(removed))
 		return exitCode(exitSignal)
 	}
 	fmt.Fprintf(g.streams.Err, "hint: namespace %s is left, and what runs an agent in it: one that starts applies everything again\n", c.instance.Namespace)
 	return nil
+}
+
+// nextStep is how what is left is got rid of.
+func nextStep(removed show.Removed) string {
+	untracked := func(o show.AppliedObject) bool { return o.Reason == string(inventory.Untracked) }
+	if slices.ContainsFunc(removed.Objects, untracked) {
+		return "delete what is Untracked by hand if nobody needs it, or let go of it: lamplighter uninstall --orphan"
+	}
+	return "lamplighter uninstall goes on where this one ended"
 }
 
 // nothing ends an instance that remembers nothing: at most its Lease is left, by
@@ -152,7 +161,7 @@ func outsideWindows(plan inventory.Plan) []string {
 			continue
 		}
 		switch d.Reason {
-		case inventory.Terminating, inventory.Unknown, inventory.WaitsForDependency, inventory.NamespaceNotEmpty, inventory.KindInUse:
+		case inventory.Terminating, inventory.Unknown, inventory.WaitsForDependency, inventory.NamespaceNotEmpty, inventory.KindInUse, inventory.Untracked:
 		default:
 			shut = append(shut, inventory.Format(d.ID))
 		}

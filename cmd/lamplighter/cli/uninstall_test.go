@@ -132,6 +132,51 @@ func TestUninstallThatIsKilledGoesOn(t *testing.T) {
 	}
 }
 
+// What the inventory has lost is not deleted, but neither is it forgotten: the
+// uninstall names it and does not call the instance gone, until somebody deletes it
+// or lets go of it.
+func TestUninstallAfterALostInventoryForgetsNothing(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.Sandbox(t)
+	namespace, dir := cluster.Namespace(t), t.TempDir()
+	write(t, dir, strings.ReplaceAll(uninstalled, "NS", namespace))
+	run := func(args ...string) (string, int) {
+		cmd := exec.CommandContext(t.Context(), "lamplighter", append(args, "--namespace", namespace)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig)
+		out, err := cmd.CombinedOutput()
+		return string(out), exitCode(t, err)
+	}
+	if out, code := run("apply", "--yes"); code != 0 {
+		t.Fatal(out)
+	}
+	configMaps := cluster.Client.CoreV1().ConfigMaps(namespace)
+	lost := []string{"lamplighter-inventory", "lamplighter-ledger"}
+	for _, name := range lost {
+		if err := configMaps.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		out, code := run("uninstall", "--yes")
+		for _, object := range []string{"ConfigMap/" + namespace + "/settings", "DaemonSet/" + namespace + "/exporter"} {
+			if !strings.Contains(out, object+" held: Untracked") {
+				t.Errorf("without %s: got exit code %d, want 1 and %s to be named:\n%s", name, code, object, out)
+			}
+		}
+		if code != 1 || strings.Contains(out, "is gone") || strings.Contains(out, "WARNING") {
+			t.Errorf("without %s: exit code %d:\n%s", name, code, out)
+		}
+	}
+	if _, err := configMaps.Get(t.Context(), "settings", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if out, code := run("uninstall", "--orphan", "--yes"); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	settings, err := configMaps.Get(t.Context(), "settings", metav1.GetOptions{})
+	if err != nil || settings.Labels[inventory.InstanceLabel] != "" {
+		t.Errorf("ConfigMap settings: %v, labels %v; want it without our marks", err, settings.Labels)
+	}
+}
+
 const uninstalled = `
 apiVersion: apps/v1
 kind: DaemonSet

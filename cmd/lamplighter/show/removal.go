@@ -53,7 +53,7 @@ func WriteRemoval(w io.Writer, obs reconcile.Observation, plan inventory.Plan) e
 // ends says that the pods of a DaemonSet would end, now or in its window.
 func ends(d inventory.Decision) bool {
 	return d.ID.GroupKind.Kind == "DaemonSet" && d.ID.GroupKind.Group == "apps" &&
-		(d.Action == inventory.Prune || d.Action == inventory.Hold && d.Reason != inventory.Terminating)
+		(d.Action == inventory.Prune || d.Action == inventory.Hold && d.Reason != inventory.Terminating && d.Reason != inventory.Untracked)
 }
 
 // removalMessage says beside what was decided what goes with a namespace or a
