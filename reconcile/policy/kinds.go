@@ -104,6 +104,7 @@ func readUpgrade(h header, d Document) upgradeEntry {
 	gates := &gateReader{}
 	e.Gates = gates.read(s)
 	e.Waves = readWaves(s, e.MaxUnavailable, gates)
+	warnFailures(s, e.UpgradePolicy)
 	e.daemonSets = readDaemonSets(s)
 	e.windows = readWindowNames(s, &e.UpgradePolicy)
 	s.done()
@@ -127,6 +128,27 @@ func readMaxUnavailable(s *fields, byDefault intstr.IntOrString) intstr.IntOrStr
 	}
 	s.errorf("maxUnavailable", "is %s: write a number of nodes from 1, or a percentage from 1%% to 100%%", describe(v))
 	return byDefault
+}
+
+// warnFailures tells where a failed node, which keeps its slot, stops the visits before
+// there are enough to halt. How many slots a percentage is depends on the cluster.
+func warnFailures(s *fields, p UpgradePolicy) {
+	waves := p.Waves
+	if len(waves) == 0 {
+		waves = []Wave{{MaxUnavailable: p.MaxUnavailable}}
+	}
+	i := slices.IndexFunc(waves, func(w Wave) bool {
+		return w.MaxUnavailable.Type == intstr.Int && w.MaxUnavailable.IntValue() <= p.MaxFailures
+	})
+	if i < 0 {
+		return
+	}
+	where := ""
+	if waves[i].Name != "" {
+		where = " of wave " + waves[i].Name
+	}
+	s.subject.warnf(s.at("maxFailures"), "%d is not less than maxUnavailable%s, %d: failed nodes keep their slots, so that after %d nothing goes on, and the policy neither halts nor goes back",
+		p.MaxFailures, where, waves[i].MaxUnavailable.IntValue(), waves[i].MaxUnavailable.IntValue())
 }
 
 // isPercent accepts "1%" to "100%".
