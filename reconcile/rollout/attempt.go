@@ -2,6 +2,11 @@
 
 package rollout
 
+import (
+	"cmp"
+	"slices"
+)
+
 // An Attempt is what came of one decision to evict.
 type Attempt struct {
 	Decision Decision
@@ -30,3 +35,23 @@ const (
 	// connection. The next plan tries again and, after a while, gives way.
 	Errored AttemptResult = "errored"
 )
+
+// keptRefusals is how many are remembered: enough to let every other node of a large
+// cluster have its turn, and so few that the ledger fits into a ConfigMap.
+const keptRefusals = 5000
+
+// trimRefusals forgets the oldest ones, since their nodes are the next to be tried
+// again: first those after which nothing was done to the node.
+func trimRefusals(refusals []Refusal) []Refusal {
+	if len(refusals) <= keptRefusals {
+		return refusals
+	}
+	kept := slices.SortedFunc(slices.Values(refusals), func(a, b Refusal) int {
+		return cmp.Or(one(b.costly())-one(a.costly()), b.At.Compare(a.At), compareRefusals(a, b))
+	})[:keptRefusals]
+	slices.SortFunc(kept, compareRefusals)
+	return kept
+}
+
+// costly says that more than an eviction was tried.
+func (r Refusal) costly() bool { return r.Drain || r.Drained || r.Gate != "" }

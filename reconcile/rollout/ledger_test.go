@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
+	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -245,6 +247,41 @@ func TestFinishedVisitsFitIntoAConfigMap(t *testing.T) {
 		if size := len(must(json.Marshal(kept))); size > 512<<10 {
 			t.Errorf("%d steps each: %d bytes", steps, size)
 		}
+	}
+}
+
+// A budget that refuses every eviction of a large cluster must not fill the ledger,
+// which holds the visits of all other policies too.
+func TestRefusalsFitIntoAConfigMap(t *testing.T) {
+	const nodes = 65000
+	s := readScene(t, "policy cni cni\ndaemonset cni new proven")
+	for i := range nodes {
+		name := fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal", i>>8, i&255)
+		pod := s.readPod(name, "cni", "old")
+		s.observed.Nodes, s.observed.Pods = append(s.observed.Nodes, health.Node{Name: name, Ready: true}), append(s.observed.Pods, &pod)
+		r := Refusal{
+			Policy: "cni", Node: name, DaemonSet: "ns/cni", Pod: pod.UID, At: s.now.Add(time.Duration(i-nodes) * time.Second),
+			Message: "Cannot evict pod as it would violate the pod's disruption budget.",
+		}
+		switch i { // the oldest
+		case 0:
+			r.Drain = true
+		case 1:
+			r.Gate = "backup"
+		}
+		s.observed.Ledger.Refusals = append(s.observed.Ledger.Refusals, r)
+	}
+	kept := New(s.observed, s.policies, s.now).Ledger.Refusals
+	if len(kept) != keptRefusals || !slices.IsSortedFunc(kept, compareRefusals) {
+		t.Fatalf("%d refusals are kept, want %d by node", len(kept), keptRefusals)
+	}
+	for _, r := range kept {
+		if oldest := s.now.Add(-keptRefusals * time.Second); r.At.Before(oldest) && !r.Drain && r.Gate == "" {
+			t.Errorf("%s was refused %s ago, and newer ones are gone", r.Node, s.now.Sub(r.At))
+		}
+	}
+	if !slices.ContainsFunc(kept, func(r Refusal) bool { return r.Drain }) || !slices.ContainsFunc(kept, func(r Refusal) bool { return r.Gate != "" }) {
+		t.Error("a drain or a Job that came to nothing would be repeated at once")
 	}
 }
 

@@ -95,6 +95,7 @@ func (b *book) close(f *fleet, policies []policy.UpgradePolicy) Ledger {
 		l.Term = f.term
 	}
 	l.Finished = trim(l.Finished)
+	l.Refusals = trimRefusals(l.Refusals)
 	slices.SortFunc(l.Failures, compareFailures)
 	l.Waves = b.settledWaves()
 	l.govern(f, policies)
