@@ -134,6 +134,7 @@ func reserved(obj *unstructured.Unstructured) []reservation {
 		{Pointer{"metadata", "labels", InstanceLabel}, mark},
 		{Pointer{"metadata", "annotations", OwnerAnnotation}, mark},
 		{Pointer{"metadata", "annotations", AppliedAnnotation}, mark},
+		{Pointer{"metadata", "annotations", EncryptedAnnotation}, "it says what nobody may show"},
 		{Pointer{"metadata", "annotations", IgnoreAnnotation}, "it is the list of what is ignored"},
 		{Pointer{"status"}, status},
 	}

@@ -126,12 +126,15 @@ func (r *Reader) Read(ctx context.Context, tree fs.FS, path string, commit Commi
 		return nil, invalid
 	}
 	for _, o := range seen.Objects {
-		fleet.Objects = append(fleet.Objects, o.Unstructured)
-		id := inventory.IDOf(o.Unstructured)
+		object, id := o.Unstructured, inventory.IDOf(o.Unstructured)
 		fleet.Sources[id] = inventory.Source{File: o.File, Line: o.Line}
 		if len(o.Hidden) > 0 {
 			fleet.Hidden[id] = o.Hidden
+			if object, err = inventory.MarkHidden(object, o.Hidden); err != nil {
+				return nil, err
+			}
 		}
+		fleet.Objects = append(fleet.Objects, object)
 	}
 	return fleet, nil
 }

@@ -149,7 +149,7 @@ func (r removal) release(ctx context.Context, m *metav1.PartialObjectMetadata) e
 		"uid":             m.UID,
 		"resourceVersion": m.ResourceVersion,
 		"labels":          map[string]any{inventory.InstanceLabel: nil},
-		"annotations":     map[string]any{inventory.OwnerAnnotation: nil, inventory.AppliedAnnotation: nil},
+		"annotations":     map[string]any{inventory.OwnerAnnotation: nil, inventory.AppliedAnnotation: nil, inventory.EncryptedAnnotation: nil},
 	}})
 	if err != nil {
 		return err

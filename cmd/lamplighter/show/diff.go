@@ -162,7 +162,11 @@ func (d *ObjectDiff) compare(c inventory.Change) (err error) {
 	}
 	before, after := meaningful(c.Live), meaningful(after)
 	maskSecrets(before, after)
-	for _, path := range c.Hidden {
+	hidden := c.Hidden
+	if c.Live != nil {
+		hidden = slices.Concat(hidden, inventory.HiddenIn(c.Live)) // as Git said when it was applied
+	}
+	for _, path := range hidden {
 		maskAt(before, after, path)
 	}
 	if d.Live, err = asYAML(before); err != nil {
