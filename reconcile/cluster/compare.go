@@ -35,6 +35,15 @@ func (c *Cluster) compare(ctx context.Context, t target, change inventory.Change
 	if err == nil && former {
 		merged, err = c.foretell(ctx, t, current, merged)
 	}
+	if unanswerable(err) && !former && change.Owner == c.opts.Instance.ID() {
+		switch same, err := asApplied(current, t.object); {
+		case err != nil:
+			return failed(ctx, change, err)
+		case same:
+			change.Kind, change.Drifted, change.Live = inventory.None, false, nil
+			return change, c.learn(t.id, known{hash: hash, clean: true, change: change}, current)
+		}
+	}
 	if noDryRun(err) { // an admission webhook is in the way: only a real apply can tell
 		change.TemplateChanged = t.id.GroupKind == daemonSetKind
 		return change, nil
@@ -86,6 +95,23 @@ func (c *Cluster) refusedDryRun(ctx context.Context, t target, change inventory.
 func noDryRun(err error) bool {
 	status, ok := statusOf(err)
 	return ok && (oldVersion(status) || apierrors.IsBadRequest(err) && strings.Contains(status.Message, "does not support dry run"))
+}
+
+// unanswerable recognises the second of the two. It comes as often as somebody
+// applies a custom object at an older version, whatever he applies.
+func unanswerable(err error) bool {
+	status, ok := statusOf(err)
+	return ok && oldVersion(status)
+}
+
+// asApplied reports whether a live object says itself that it is what Git says, and is.
+func asApplied(current, git *unstructured.Unstructured) (bool, error) {
+	l, err := liveOf(current)
+	if err != nil || !l.carries(git) {
+		return false, err
+	}
+	after, err := likely(current, git)
+	return err == nil && sameContent(current, after), err
 }
 
 // bookkeeping are the metadata that say nothing about what an object is.
