@@ -28,7 +28,7 @@ func (p *planner) applies() ([][]Decision, error) {
 func (p *planner) apply(id ID, o order) Decision {
 	c := p.rendered[id]
 	d := p.compared(c)
-	if d.Action.Sends() && !c.Drifted && len(p.Faults) > 0 {
+	if _, back := p.Reverted[id]; d.Action.Sends() && !c.Drifted && !back && len(p.Faults) > 0 {
 		d = p.refused()
 	}
 	if d.Action.Sends() {

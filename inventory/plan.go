@@ -32,7 +32,8 @@ type Input struct {
 	// References says by what an object is still used: the prune guard.
 	References map[ID][]string
 	// Reverted says of objects that the caller has put something else in the place
-	// of what Git says, and why. They never count as being as Git says.
+	// of what Git says, and why. They never count as being as Git says, and no Faults
+	// hold them: that is not of the commit.
 	Reverted map[ID]string
 	// Faults keep the commit out of force: of what it changes nothing is applied
 	// or pruned. What somebody else has changed is still corrected.
@@ -140,8 +141,8 @@ func (m DriftMode) Validate() error {
 //   - no stray is deleted, and nothing that is referenced, rendered, be it under another API group, or
 //     owned by another inventory is pruned, and no namespace or definition that
 //     would take such an object with it;
-//   - with Faults, nothing is changed but what has drifted from content that
-//     was applied before, and with ReportDrift that is not either;
+//   - with Faults, nothing is changed but what is Reverted and what has drifted
+//     from content that was applied before, and with ReportDrift that is not either;
 //   - unless AllowPrune is set, nothing is pruned if nothing is rendered, or
 //     if more than half of the objects would go;
 //   - an object is applied only if what it depends on is in place or is

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
@@ -54,6 +56,9 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	report.After, err = r.record(ctx, obs, plan, src, now)
 	if err != nil {
 		return report, fmt.Errorf("record intent: %w", err)
+	}
+	if obs.inForce() {
+		r.inForce = src.Fleet
 	}
 	r.ask(ctx, plan)
 	r.act(ctx, &report)
@@ -141,11 +146,21 @@ func (r *Reconciler) allowsPrune(src Source) bool {
 // compare looks at the objects of a fleet, and at what is owned and not in it.
 func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) {
 	obs.Policies = obs.Fleet.Policies
-	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, r.revertedFleet(ctx, obs)); err != nil {
+	objects := r.revertedFleet(ctx, obs)
+	if err = r.inspect(ctx, obs, objects); err != nil {
 		return err
 	}
-	obs.Fleet.annotate(obs.Changes)
-	obs.Changes = stillDeleted(obs.Changes, obs.State.Record, obs.Fleet.Commit)
+	if obs.Faults = faults(*obs, r.opts.Partial); len(obs.Faults) > 0 {
+		if obs.Policies, err = recorded(obs.State.Record, r.opts.Now()); err != nil {
+			return err
+		}
+		obs.InForce = r.inForce
+		if back, some := r.goingBack(ctx, obs, objects); some {
+			if err = r.inspect(ctx, obs, back); err != nil {
+				return err
+			}
+		}
+	}
 	if obs.Orphans, err = r.opts.Cluster.Orphans(ctx, orphanIDs(obs.State.Inventory, obs.Changes)); err != nil {
 		return err
 	}
@@ -154,10 +169,16 @@ func (r *Reconciler) compare(ctx context.Context, obs *Observation) (err error) 
 	}
 	obs.Waiting = r.fights.due(obs.Changes, r.opts.Now())
 	maps.Copy(obs.Waiting, r.backoff.due(obs.Changes, r.opts.Now()))
-	if obs.Faults = faults(*obs, r.opts.Partial); len(obs.Faults) > 0 {
-		obs.Policies, err = recorded(obs.State.Record, r.opts.Now())
+	return nil
+}
+
+func (r *Reconciler) inspect(ctx context.Context, obs *Observation, objects []*unstructured.Unstructured) (err error) {
+	if obs.Changes, err = r.opts.Cluster.Inspect(ctx, objects); err != nil {
+		return err
 	}
-	return err
+	obs.Fleet.annotate(obs.Changes)
+	obs.Changes = stillDeleted(obs.Changes, obs.State.Record, obs.Fleet.Commit)
+	return nil
 }
 
 func (r *Reconciler) strays(ctx context.Context) ([]inventory.Live, error) {

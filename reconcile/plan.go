@@ -22,6 +22,9 @@ type Observation struct {
 	// Faults keep the fleet out of force: it cannot be applied whole. Then of what
 	// it changes nothing is applied or pruned, and visits go on under Policies.
 	Faults []inventory.Fault
+	// InForce is the fleet that was in force before one with Faults, if this process
+	// has seen it; nil otherwise.
+	InForce *Fleet
 	// Policies are the fleet's or, without one in force, those on record.
 	Policies policy.Set
 	// Changes compares each object of the fleet with the cluster, and Orphans
@@ -138,11 +141,13 @@ func daemonSets(obs Observation) []health.DaemonSet {
 			noted[n.Object] = n.aboutTemplate()
 		}
 	}
+	marked := reversals(obs)
 	out := make([]health.DaemonSet, len(obs.DaemonSets))
 	for i, d := range obs.DaemonSets {
 		id := daemonSetID(d.Name)
 		c := changes[id]
-		d.TemplatePending = noted[inventory.Format(id)] || obs.inForce() && c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
+		_, back := marked[id]
+		d.TemplatePending = noted[inventory.Format(id)] || (obs.inForce() || back) && c.Kind != inventory.None && (c.TemplateChanged || c.Err != nil)
 		if c.Owner != "" && c.Owner != obs.Instance.ID() {
 			d.Hold = "owned by inventory " + c.Owner
 		}

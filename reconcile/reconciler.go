@@ -120,6 +120,7 @@ type Reconciler struct {
 
 	order *inventory.Order // of the last plan
 
+	inForce     *Fleet                                    // the last that was; nil when none has been yet
 	substitutes map[*unstructured.Unstructured]substitute // by rendered object
 }
 

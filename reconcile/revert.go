@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,11 +19,15 @@ import (
 // renderedTemplates are digests of the templates that the commit in force has, of
 // the DaemonSets that go back or may.
 func renderedTemplates(obs Observation) map[types.NamespacedName]string {
+	fleet := obs.Fleet
 	if !obs.inForce() {
+		fleet = obs.InForce
+	}
+	if fleet == nil {
 		return nil
 	}
 	out := map[types.NamespacedName]string{}
-	for _, o := range obs.Fleet.Objects {
+	for _, o := range fleet.Objects {
 		if o.GroupVersionKind().GroupKind() != daemonSetKind {
 			continue
 		}
@@ -94,6 +99,29 @@ func (r *Reconciler) revertedFleet(ctx context.Context, obs *Observation) []*uns
 	}
 	r.substitutes = substitutes
 	return objects
+}
+
+// goingBack are the objects of a fleet that is kept out of force with the DaemonSets
+// that go back as the fleet in force has them. It answers false if there are none.
+func (r *Reconciler) goingBack(ctx context.Context, obs *Observation, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, bool) {
+	marked := reversals(*obs)
+	if len(marked) == 0 {
+		return nil, false
+	}
+	in := *obs
+	in.Fleet, in.Faults = obs.InForce, nil
+	back := r.revertedFleet(ctx, &in)
+	obs.Reverted = in.Reverted
+	out := slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool {
+		_, goes := marked[inventory.IDOf(o)]
+		return goes
+	})
+	for _, o := range back {
+		if _, goes := marked[inventory.IDOf(o)]; goes {
+			out = append(out, o)
+		}
+	}
+	return out, true
 }
 
 // A substitute is a rendered DaemonSet with the template of one of its revisions.

@@ -100,3 +100,34 @@ func TestWhatARevisionNamesIsKeptWhileADaemonSetMayGoBack(t *testing.T) {
 		})
 	}
 }
+
+// What is refused is the newer commit, not the one that is marked bad.
+func TestDaemonSetGoesBackWhileANewerCommitIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen bool // the fleet in force, by this process
+		want string
+	}{
+		"that was in force before":    {true, "Apply Reverted"},
+		"that is the first one known": {false, "Hold CommitRefused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obs := reverted(t)
+			if test.seen {
+				obs.InForce = obs.Fleet
+			}
+			newer := object(daemonSetID(agents))
+			newer.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"nodeName": "cure"}}}
+			obs.Fleet = &Fleet{Commit: Commit{Hash: "fedcba9876"}, Objects: []*unstructured.Unstructured{newer}}
+			obs.Faults = []inventory.Fault{{}}
+			obs.Changes[0] = templateChange(t)
+			obs.Changes[1].Kind = inventory.Update
+			got := objectDecisions(mustPlan(t, obs, open))
+			if got["DaemonSet/agents/cni"] != test.want {
+				t.Errorf("decided %s, want %s", got["DaemonSet/agents/cni"], test.want)
+			}
+			if other := got["ConfigMap/agents/a"]; other != "Hold CommitRefused" {
+				t.Errorf("another object of the refused commit: %s", other)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -134,4 +135,47 @@ func (w *world) allSettled(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// The cure may be refused, too. The last good commit stays in force meanwhile, and so
+// does what it says of going back.
+func TestReversalGoesOnWhileTheNextCommitIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(t)
+	with := func(version, tag string, more ...string) map[string]string {
+		files := map[string]string{
+			"agent.yaml": daemonSet(version, tag), "a.yaml": configMap("a", version),
+			"rules.yaml": rules{maxUnavailable: "2", readyTimeout: 10 * time.Second, fields: "  onFailure: Revert\n"}.yaml(w),
+		}
+		for _, text := range more {
+			files["more.yaml"] = text
+		}
+		return w.fleet(files)
+	}
+	w.commit(t, "version 1", with("1", "v1"))
+	w.settled(t, "1")
+	w.allSettled(t)
+	bad := w.commit(t, "a bad build", with("2", "never-ready"))
+	w.inForce(t, bad)
+	refused := w.commit(t, "a cure that is refused", with("3", "v3", invalid))
+	if problem := w.refused(t, refused); !strings.Contains(problem, "invalid") {
+		t.Errorf("problem: %q", problem)
+	}
+	w.settled(t, "1")
+	state := w.stateNow(t)
+	if state.Record.Commit.Hash != bad || len(state.Ledger.Reversals) != 1 || !strings.HasPrefix(bad, state.Ledger.Reversals[0].Commit) {
+		t.Errorf("in force is %.7s, and reverted %+v; want %.7s and it", state.Record.Commit.Hash, state.Ledger.Reversals, bad)
+	}
+	if got := w.configMap(t, "a").Data["key"]; got != "2" {
+		t.Errorf("ConfigMap a says %q, want what the commit in force says", got)
+	}
+	if broken := w.countByNode(t); len(broken) != 1 {
+		t.Errorf("pods were deleted on %v, want one node", broken)
+	}
+	w.inForce(t, w.commit(t, "the cure", with("3", "v3")))
+	w.settled(t, "3")
+	if marks := w.stateNow(t).Ledger.Reversals; len(marks) > 0 {
+		t.Errorf("still marked: %+v", marks)
+	}
 }
