@@ -4,6 +4,8 @@ package reconcile
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,3 +165,52 @@ func (e *evicting) Evict(_ context.Context, decisions []rollout.Decision) []roll
 	}
 	return out
 }
+
+// Those who carry out a plan review several decisions side by side.
+func TestDecisionsMayBeReviewedSideBySide(t *testing.T) {
+	s := &reviewing{slow: &slow{world: &world{objects: map[string]string{"cni": "old"}}, now: open}}
+	s.stored.Inventory = inventory.NewSet(daemonSetID(agents), configMap("a"))
+	s.stored.Ledger = s.stored.Ledger.Govern(fleetOf(t, governed).Policies)
+	var asked atomic.Int64
+	clock := &doubtful{problem: func() string {
+		if asked.Add(1) > 4 {
+			return "it was set back"
+		}
+		return ""
+	}}
+	r := NewReconciler(Options{Instance: us, Cluster: s, Store: s, Now: func() time.Time { return open }, Clock: clock})
+	if _, err := r.Pass(t.Context(), Source{Fleet: fleetOf(t, governed)}); err != nil {
+		t.Fatal(err)
+	}
+	if s.reviewed == 0 || s.objects["cni"] != "old" {
+		t.Errorf("reviewed %d times, and the DaemonSet is %q; want it as it was: the clock is in doubt by now", s.reviewed, s.objects["cni"])
+	}
+}
+
+// reviewing is a world in which every decision is reviewed by many at once.
+type reviewing struct {
+	*slow
+	reviewed int
+}
+
+func (s *reviewing) Apply(ctx context.Context, steps [][]inventory.Decision, review func([]inventory.Decision) []inventory.Decision) []inventory.Outcome {
+	var all sync.WaitGroup
+	for range 8 {
+		for _, step := range steps {
+			all.Go(func() {
+				for i := range step {
+					review(step[i : i+1])
+				}
+				review(step)
+			})
+		}
+	}
+	all.Wait()
+	s.reviewed++
+	return s.slow.Apply(ctx, steps, review)
+}
+
+type doubtful struct{ problem func() string }
+
+func (d *doubtful) Problem() string                { return d.problem() }
+func (d *doubtful) Confirm(context.Context) string { return "" }

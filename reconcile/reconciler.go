@@ -24,7 +24,7 @@ type Cluster interface {
 	// Orphans reads the metadata of objects that are owned and not rendered.
 	Orphans(ctx context.Context, ids []inventory.ID) ([]inventory.Live, error)
 	// Apply carries out steps in order, and Prune does so for deletions.
-	// Each step is reviewed when its turn has come.
+	// Each step is reviewed when its turn has come, by several goroutines maybe.
 	Apply(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome
 	Prune(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome
 	// Template is the pod template that a DaemonSet had at a revision.

@@ -19,7 +19,8 @@ import (
 // decision, in their order. An object whose dependency was not applied is
 // skipped; nothing else is held up by a failure, nor by an object that others wait
 // for, but for what may reject objects and comes last. Steps before it take time,
-// so each is reviewed when its turn has come, if review is not nil.
+// so each is reviewed when its turn has come, if review is not nil; several
+// goroutines may call it at once.
 func (c *Cluster) Apply(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome {
 	return c.batch(steps, review).run(ctx, c.applyOne, c.await)
 }

@@ -15,7 +15,8 @@ import (
 	"lamplighter.dev/inventory"
 )
 
-// reviewer looks at decisions once more when their turn has come.
+// reviewer looks at decisions once more when their turn has come. Several goroutines
+// may ask it at once.
 type reviewer func([]inventory.Decision) []inventory.Decision
 
 // carrier does something about one decision.
@@ -67,8 +68,9 @@ func (b *batch) run(ctx context.Context, one, settle carrier) []inventory.Outcom
 		for j, d := range step {
 			o := &outcomes[i][j]
 			if waits := b.waits(d); len(waits) > 0 {
+				since := b.cluster.clock()
 				b.later(d.ID, func() {
-					*o = b.afterWaiting(ctx, d, waits, one)
+					*o = b.afterWaiting(ctx, d, waiting{waits, since}, one)
 					b.settle(ctx, d, o, settle)
 				})
 				continue
@@ -125,14 +127,19 @@ func (b *batch) waits(d inventory.Decision) []chan struct{} {
 // shut.
 const longWait = time.Second
 
+// waiting is what a decision waits for, and since when.
+type waiting struct {
+	ends  []chan struct{}
+	since time.Time
+}
+
 // afterWaiting carries out a decision when what it waits for is done, or is known
 // not to be.
-func (b *batch) afterWaiting(ctx context.Context, d inventory.Decision, waits []chan struct{}, one carrier) inventory.Outcome {
-	start := b.cluster.clock()
-	for _, done := range waits {
+func (b *batch) afterWaiting(ctx context.Context, d inventory.Decision, w waiting, one carrier) inventory.Outcome {
+	for _, done := range w.ends {
 		<-done // it listens to ctx itself
 	}
-	if b.review != nil && b.cluster.clock().Sub(start) >= longWait {
+	if b.review != nil && b.cluster.clock().Sub(w.since) >= longWait {
 		d = b.review([]inventory.Decision{d})[0]
 	}
 	return b.carryOut(ctx, d, one)
