@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,6 +98,51 @@ func TestNoPodIsEvictedWhileTheClockIsWrong(t *testing.T) {
 	proxy.SetAhead(0)
 	w.settled(t, "2")
 	w.onceEach(t)
+}
+
+// The clock of the agent's machine is set, forth into one window and back into
+// another. Nobody is evicted in a window that is none, and once the clock is right
+// again the agent goes on by itself.
+func TestClockThatIsSetOpensNoWindowAndHeals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var wrong atomic.Int64 // by so many nanoseconds
+	w.start(t, func(cfg *agent.Config) {
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(wrong.Load())) }
+	})
+	policy := func(more ...span) string {
+		windows, names := "", "past, future"
+		for i, s := range append([]span{{second(-2 * time.Hour), second(-time.Hour)}, far()}, more...) {
+			windows += s.window([]string{"past", "future", "now"}[i])
+		}
+		if len(more) > 0 {
+			names += ", now"
+		}
+		return strings.Replace(rules{windows: names, maxUnavailable: "6", more: windows}.yaml(w), "  maxFailures", "  templates: Immediately\n  maxFailures", 1)
+	}
+	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "v1"), "rules.yaml": policy()}))
+	w.settled(t, "1")
+	hash := w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
+	w.inForce(t, hash)
+	for by, problem := range map[time.Duration]string{25 * time.Hour: "ahead of", -90 * time.Minute: "behind"} {
+		wrong.Store(int64(by))
+		w.commit(t, "a reason for a pass", map[string]string{"README.md": problem})
+		w.clockProblem(t, problem)
+		w.polled(t, 2)
+		wrong.Store(0)
+		w.clockProblem(t, "")
+		w.polled(t, 2)
+		if given := w.orders(t); len(given) > 0 {
+			t.Fatalf("pods were deleted by a clock that was %s: %v", by, given)
+		}
+	}
+	open := span{second(-time.Minute), second(time.Hour)}
+	w.commit(t, "open tonight", map[string]string{"rules.yaml": policy(open)})
+	w.settled(t, "2")
+	w.onceEach(t)
+	if early := outside(w.orders(t), open); len(early) > 0 {
+		t.Errorf("pods were deleted outside %s: %v", open, early)
+	}
 }
 
 // clockProblem waits until the record says that of the clock.
