@@ -11,9 +11,9 @@
 //	placement := health.ShouldRun(node, ds)
 //	v := health.Classify(health.Situation{Node: &node, DaemonSet: &ds, Placement: placement, Pods: pods}, now)
 //
-// Everything is a function of its arguments: no clock, no client, no log. The
-// status of other kinds comes from kstatus, which only this package imports.
-// Pods never go through kstatus: it reads the wall clock for pending ones.
+// Everything is a function of its arguments: no clock, no client, no log. Whether a
+// definition is served ([Established]) comes from kstatus, which only this package
+// imports. Pods never go through it: it reads the wall clock for pending ones.
 package health
 
 // A State is what one node is for one DaemonSet.

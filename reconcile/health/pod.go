@@ -78,10 +78,7 @@ func PodOf(p *corev1.Pod) Pod {
 }
 
 // Ended says that the pod's containers have ended and will not start again.
-func (p *Pod) Ended() bool { return p.terminal() }
-
-// terminal says that the pod's containers have ended and will not start again.
-func (p *Pod) terminal() bool {
+func (p *Pod) Ended() bool {
 	return p.Phase == corev1.PodFailed || p.Phase == corev1.PodSucceeded
 }
 

@@ -132,7 +132,7 @@ func (s *Situation) liveOld() *Pod {
 func (s *Situation) going() *Pod {
 	var found *Pod
 	for _, p := range s.Pods {
-		if !p.Deleting || p.terminal() {
+		if !p.Deleting || p.Ended() {
 			continue
 		}
 		if found == nil || p.DeletionDeadline.Before(found.DeletionDeadline) ||
@@ -160,14 +160,14 @@ func (l Limits) MinReadyOf(d *DaemonSet) time.Duration {
 // creation or, when it had been Ready without us, from when it stopped; and
 // again from when its node has come back.
 func (s *Situation) classifyNew(p *Pod, now time.Time) Verdict {
-	if available := s.AvailableAt(s.DaemonSet, p); p.Ready && !p.terminal() {
+	if available := s.AvailableAt(s.DaemonSet, p); p.Ready && !p.Ended() {
 		if !now.Before(available) {
 			return Verdict{State: Current, Pod: p}
 		}
 		return Verdict{State: Settling, Pod: p, Until: available, Message: p.Problem.String()}
 	}
 	v := Verdict{State: Settling, Pod: p, Message: p.Problem.String()}
-	if p.terminal() || p.Problem.Fatal() {
+	if p.Ended() || p.Problem.Fatal() {
 		v.State, v.Overdue = Failed, true
 		return v
 	}
@@ -192,7 +192,7 @@ func (s *Situation) deadline(p *Pod) time.Time {
 
 func (s *Situation) classifyOld(p *Pod, now time.Time) Verdict {
 	v := Verdict{State: OutdatedDown, Pod: p}
-	if p.Ready && !p.terminal() {
+	if p.Ready && !p.Ended() {
 		if v.Until = s.AvailableAt(s.DaemonSet, p); !now.Before(v.Until) {
 			return Verdict{State: Outdated, Pod: p}
 		}

@@ -9,9 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"lamplighter.dev/reconcile/policy"
-
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 )
 
 // noteFailure remembers a failed node until it is known whether it counts.
