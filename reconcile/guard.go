@@ -118,13 +118,13 @@ var granted = map[schema.GroupKind]bool{
 // back to a revision or may.
 func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inventory.ID {
 	outdated := map[types.UID]bool{}
-	revisions := map[types.UID]string{}
-	for _, d := range obs.DaemonSets {
-		revisions[d.UID] = d.Revision
-		outdated[d.UID] = !d.RevisionObserved
+	sets := map[types.UID]*health.DaemonSet{}
+	for i := range obs.DaemonSets {
+		d := &obs.DaemonSets[i]
+		sets[d.UID], outdated[d.UID] = d, !d.RevisionObserved
 	}
 	for _, p := range obs.Pods {
-		if revision, ours := revisions[p.Owner]; ours && p.Hash != revision {
+		if d := sets[p.Owner]; d != nil && !d.UpToDate(p) {
 			outdated[p.Owner] = true
 		}
 	}

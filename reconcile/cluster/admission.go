@@ -101,16 +101,12 @@ func podOf(d *appsv1.DaemonSet, q rollout.Question) *corev1.Pod {
 	}
 	pod.Labels[appsv1.DefaultDaemonSetUniqueLabelKey] = q.Revision
 	if generation := d.Annotations[appsv1.DeprecatedTemplateGeneration]; generation != "" {
-		pod.Labels[templateGenerationLabel] = generation
+		pod.Labels[health.TemplateGenerationLabel] = generation
 	}
 	tolerate(&pod.Spec)
 	pin(&pod.Spec, q.Node)
 	return pod
 }
-
-// templateGenerationLabel is the label in which pods carry the annotation of
-// their DaemonSet.
-const templateGenerationLabel = "pod-template-generation"
 
 // tolerate adds what the controller adds, unless the template has it.
 func tolerate(spec *corev1.PodSpec) {

@@ -4,6 +4,8 @@ package health
 
 import (
 	"slices"
+	"strconv"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 type DaemonSet struct {
 	Name             types.NamespacedName
 	UID              types.UID
+	Created          time.Time
 	Generation       int64
 	Revision         string // the hash of its newest ControllerRevision; "" when there is none
 	RevisionObserved bool   // the controller has seen the newest generation, so Revision is of it
@@ -21,10 +24,12 @@ type DaemonSet struct {
 	OnDelete         bool   // the update strategy leaves replacing pods to us
 	Hold             string // the hold annotation's reason; "" when not held
 	MinReadySeconds  int32
-	Template         *corev1.PodSpec // shared with the object; read only
-	Deleting         bool            // has a deletionTimestamp
-	Locks            []Lock          // on the nodes that it is about to reboot, if it is kured's
-	History          []Revision      // those that it controls, in no order
+	// TemplateGeneration counts the templates that it has had; 0 when that is not known.
+	TemplateGeneration int64
+	Template           *corev1.PodSpec // shared with the object; read only
+	Deleting           bool            // has a deletionTimestamp
+	Locks              []Lock          // on the nodes that it is about to reboot, if it is kured's
+	History            []Revision      // those that it controls, in no order
 }
 
 // DaemonSetOf reads a DaemonSet object and the ControllerRevisions around it.
@@ -39,19 +44,42 @@ func DaemonSetOf(d *appsv1.DaemonSet, revisions []Revision) DaemonSet {
 	history := controlled(d, revisions)
 	hash := newestHash(history)
 	return DaemonSet{
-		Name:             types.NamespacedName{Namespace: d.Namespace, Name: d.Name},
-		UID:              d.UID,
-		Generation:       d.Generation,
-		Revision:         hash,
-		RevisionObserved: hash != "" && d.Status.ObservedGeneration >= d.Generation,
-		OnDelete:         d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
-		Hold:             holdOf(d.Annotations),
-		MinReadySeconds:  d.Spec.MinReadySeconds,
-		Template:         &d.Spec.Template.Spec,
-		Deleting:         d.DeletionTimestamp != nil,
-		Locks:            locksOf(d.Annotations),
-		History:          history,
+		Name:               types.NamespacedName{Namespace: d.Namespace, Name: d.Name},
+		UID:                d.UID,
+		Created:            d.CreationTimestamp.Time,
+		Generation:         d.Generation,
+		Revision:           hash,
+		RevisionObserved:   hash != "" && d.Status.ObservedGeneration >= d.Generation,
+		OnDelete:           d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
+		Hold:               holdOf(d.Annotations),
+		MinReadySeconds:    d.Spec.MinReadySeconds,
+		TemplateGeneration: templateGeneration(d.Annotations[appsv1.DeprecatedTemplateGeneration]),
+		Template:           &d.Spec.Template.Spec,
+		Deleting:           d.DeletionTimestamp != nil,
+		Locks:              locksOf(d.Annotations),
+		History:            history,
 	}
+}
+
+// UpToDate says that a pod was made from the template in force: its hash is that of
+// the revision or, as the DaemonSet controller has it, it is of the same template
+// generation. An upgrade of the control plane may write a template that has not
+// changed down as another revision, and that is no reason to restart anything. Pods
+// that are older than the DaemonSet were adopted, and their generations are not its.
+func (d *DaemonSet) UpToDate(p *Pod) bool {
+	if p.Hash == d.Revision {
+		return p.Hash != ""
+	}
+	return d.TemplateGeneration != 0 && p.TemplateGeneration == d.TemplateGeneration && !p.Created.Before(d.Created)
+}
+
+// templateGeneration reads a label or an annotation; 0 when it is none.
+func templateGeneration(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // RevisionAt finds the revision with a hash in its history.

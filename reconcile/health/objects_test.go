@@ -66,16 +66,36 @@ func TestRevision(t *testing.T) {
 
 func TestDaemonSetOf(t *testing.T) {
 	ds := &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "me", Annotations: map[string]string{HoldAnnotation: ""}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "me", CreationTimestamp: metav1.NewTime(at), Annotations: map[string]string{HoldAnnotation: "", appsv1.DeprecatedTemplateGeneration: "4"}},
 		Spec:       appsv1.DaemonSetSpec{MinReadySeconds: 7, UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}},
 	}
 	got := DaemonSetOf(ds, nil)
 	want := DaemonSet{
-		Name: types.NamespacedName{Namespace: "ns", Name: "ds"}, UID: "me", OnDelete: true,
+		Name: types.NamespacedName{Namespace: "ns", Name: "ds"}, UID: "me", Created: at, TemplateGeneration: 4, OnDelete: true,
 		Hold: "no reason given", MinReadySeconds: 7, Template: &ds.Spec.Template.Spec,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestUpToDate(t *testing.T) {
+	set := DaemonSet{Revision: "new", TemplateGeneration: 4, Created: at}
+	for name, tt := range map[string]struct {
+		set  DaemonSet
+		pod  Pod
+		want bool
+	}{
+		"of the revision":                     {set, Pod{Hash: "new", TemplateGeneration: 2}, true},
+		"of the template generation":          {set, Pod{Hash: "old", TemplateGeneration: 4, Created: at}, true},
+		"of neither":                          {set, Pod{Hash: "old", TemplateGeneration: 3, Created: at}, false},
+		"older than the DaemonSet":            {set, Pod{Hash: "old", TemplateGeneration: 4, Created: at.Add(-time.Second)}, false},
+		"no generation is known":              {DaemonSet{Revision: "new"}, Pod{Hash: "old"}, false},
+		"neither revision nor hash are known": {DaemonSet{}, Pod{}, false},
+	} {
+		if got := tt.set.UpToDate(&tt.pod); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
 	}
 }
 
@@ -103,13 +123,13 @@ func TestPodOf(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "ds-x", UID: "p1", ResourceVersion: "42", OwnerReferences: ownedBy("me"),
 			CreationTimestamp: metav1.NewTime(at), DeletionTimestamp: new(metav1.NewTime(at.Add(time.Hour))),
-			DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"example.com/detach"}, Labels: map[string]string{"controller-revision-hash": "h1"},
+			DeletionGracePeriodSeconds: new(int64(5)), Finalizers: []string{"example.com/detach"}, Labels: map[string]string{"controller-revision-hash": "h1", "pod-template-generation": "4"},
 		},
 		Spec:   corev1.PodSpec{NodeName: "n1", TerminationGracePeriodSeconds: new(int64(60)), ServiceAccountName: "sa"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at.Add(time.Minute))}}},
 	}
 	want := Pod{
-		Name: types.NamespacedName{Namespace: "ns", Name: "ds-x"}, UID: "p1", ResourceVersion: "42", Node: "n1", Owner: "me", Hash: "h1",
+		Name: types.NamespacedName{Namespace: "ns", Name: "ds-x"}, UID: "p1", ResourceVersion: "42", Node: "n1", Owner: "me", Hash: "h1", TemplateGeneration: 4,
 		Phase: corev1.PodRunning, Created: at, Ready: true, ReadySince: at.Add(time.Minute), Deleting: true,
 		DeletionDeadline: at.Add(time.Hour), GracePeriod: 5 * time.Second, References: []inventory.ID{core("ServiceAccount", "sa")},
 		Finalizers: []string{"example.com/detach"}, Needs: &Needs{},

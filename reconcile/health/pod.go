@@ -14,19 +14,24 @@ import (
 	"lamplighter.dev/inventory"
 )
 
+// TemplateGenerationLabel is on every pod that the DaemonSet controller makes.
+const TemplateGenerationLabel = "pod-template-generation"
+
 // A Pod is what decisions need to know of a DaemonSet's pod. What every plan reads
 // of every pod comes first, side by side: there may be very many, and they lie
 // about in no order.
 type Pod struct {
-	Node       string
-	Owner      types.UID // of the DaemonSet that controls it; "" when none does
-	Hash       string    // the revision it was created from
-	Phase      corev1.PodPhase
-	Deleting   bool // has a deletionTimestamp
-	Ready      bool
-	Disruption string    // who or what ends it, if that is said: the message of its DisruptionTarget condition
-	ReadySince time.Time // zero when not Ready
-	Created    time.Time
+	Node  string
+	Owner types.UID // of the DaemonSet that controls it; "" when none does
+	Hash  string    // the revision it was created from
+	// TemplateGeneration is that of the DaemonSet then; 0 when it is not known.
+	TemplateGeneration int64
+	Phase              corev1.PodPhase
+	Deleting           bool // has a deletionTimestamp
+	Ready              bool
+	Disruption         string    // who or what ends it, if that is said: the message of its DisruptionTarget condition
+	ReadySince         time.Time // zero when not Ready
+	Created            time.Time
 
 	Name             types.NamespacedName
 	UID              types.UID
@@ -43,16 +48,17 @@ type Pod struct {
 // PodOf reads a Pod object.
 func PodOf(p *corev1.Pod) Pod {
 	pod := Pod{
-		Name:            types.NamespacedName{Namespace: p.Namespace, Name: p.Name},
-		UID:             p.UID,
-		ResourceVersion: p.ResourceVersion,
-		Node:            nodeOf(p),
-		Hash:            p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey],
-		Phase:           p.Status.Phase,
-		Created:         p.CreationTimestamp.Time,
-		GracePeriod:     gracePeriod(p),
-		Problem:         problemOf(p),
-		References:      References(&p.Spec, p.Namespace),
+		Name:               types.NamespacedName{Namespace: p.Namespace, Name: p.Name},
+		UID:                p.UID,
+		ResourceVersion:    p.ResourceVersion,
+		Node:               nodeOf(p),
+		Hash:               p.Labels[appsv1.DefaultDaemonSetUniqueLabelKey],
+		TemplateGeneration: templateGeneration(p.Labels[TemplateGenerationLabel]),
+		Phase:              p.Status.Phase,
+		Created:            p.CreationTimestamp.Time,
+		GracePeriod:        gracePeriod(p),
+		Problem:            problemOf(p),
+		References:         References(&p.Spec, p.Namespace),
 	}
 	needs := NeedsOf(&p.Spec)
 	pod.Needs = &needs

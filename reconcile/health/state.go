@@ -81,7 +81,7 @@ func (s *Situation) classifyUnreachable(now time.Time) Verdict {
 	if v.Pod == nil {
 		v.Pod = s.liveOld()
 	}
-	if !s.visited() || (v.Pod != nil && v.Pod.Hash != s.DaemonSet.Revision) {
+	if !s.visited() || (v.Pod != nil && !s.DaemonSet.UpToDate(v.Pod)) {
 		return v
 	}
 	v.Until = latest(s.Visit.Evicted, s.Node.Since).Add(s.ReadyTimeout)
@@ -104,7 +104,7 @@ func latest(a, b time.Time) time.Time {
 func (s *Situation) liveNew() *Pod {
 	var found *Pod
 	for _, p := range s.Pods {
-		if p.Deleting || p.Hash != s.DaemonSet.Revision || p.Hash == "" {
+		if p.Deleting || !s.DaemonSet.UpToDate(p) {
 			continue
 		}
 		if found == nil || younger(p, found) {
@@ -118,7 +118,7 @@ func (s *Situation) liveNew() *Pod {
 func (s *Situation) liveOld() *Pod {
 	var found *Pod
 	for _, p := range s.Pods {
-		if p.Deleting || (p.Hash == s.DaemonSet.Revision && p.Hash != "") {
+		if p.Deleting || s.DaemonSet.UpToDate(p) {
 			continue
 		}
 		if found == nil || younger(found, p) {

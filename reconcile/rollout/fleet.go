@@ -170,8 +170,9 @@ func (f *fleet) indexPods() {
 		pair := node*len(f.sets) + set
 		f.next[i], f.first[pair] = f.first[pair], int32(i+1)
 		d := f.sets[set]
-		f.outdated[set] += one(p.Hash != d.Revision)
-		d.admitted = d.admitted || (p.Hash == d.Revision && p.Hash != "")
+		upToDate := d.UpToDate(p)
+		f.outdated[set] += one(!upToDate)
+		d.admitted = d.admitted || upToDate
 	}
 }
 

@@ -118,7 +118,7 @@ func (t *tour) noteLeak(place int, step *Step, d *daemonSet, v health.Verdict, n
 		return
 	}
 	for _, p := range t.buffer {
-		if p.Hash == d.Revision {
+		if d.UpToDate(p) {
 			continue
 		}
 		if cause, message := causeOf(p); cause != "" {

@@ -251,7 +251,8 @@ func (s *scene) readSettled(w []string) SettledWave {
 
 // readDaemonSet reads "daemonset NAME REVISION [proven] [unobserved] [pending]
 // [rolling] [deleting] [hold=WHY] [minready=60s] [needs=CPU] [locks=NODE or NODE:TIME-LEFT]
-// [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE] [since=AGE]".
+// [select=LABEL=VALUE] [settled=REVISION] [kept=REVISION,REVISION] [git=TEMPLATE] [since=AGE]
+// [generation=N] [created=AGE]".
 func (s *scene) readDaemonSet(w []string) {
 	s.t.Helper()
 	d := health.DaemonSet{
@@ -298,6 +299,10 @@ func (s *scene) readDaemonSet(w []string) {
 				lock.Until = s.now.Add(age(s.t, left))
 			}
 			d.Locks = append(d.Locks, lock)
+		case "generation":
+			d.TemplateGeneration = int64(number(s.t, value))
+		case "created":
+			d.Created = s.now.Add(-age(s.t, value))
 		case "select":
 			d.Template.NodeSelector = labelSet(value)
 		default:
@@ -360,7 +365,7 @@ func (s *scene) readNode(w []string) {
 
 // readPod reads "REVISION(ATTRIBUTE,ATTRIBUTE)": created=AGE, ready=AGE,
 // unready, unready=AGE, deleting=AGE (since the grace period ended; negative
-// while it runs), finalizer=NAME, needs=MILLICPU, phase=PHASE, problem=REASON. Without any it was created a day
+// while it runs), finalizer=NAME, needs=MILLICPU, phase=PHASE, problem=REASON, generation=N. Without any it was created a day
 // ago and is Ready since.
 func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 	s.t.Helper()
@@ -392,6 +397,8 @@ func (s *scene) readPod(node, daemonSet, text string) health.Pod {
 			p.Deleting, p.DeletionDeadline = true, s.now.Add(-age(s.t, value))
 		case "needs":
 			p.Needs = &health.Needs{Requests: []health.Request{{Name: corev1.ResourceCPU, Milli: int64(number(s.t, value))}}}
+		case "generation":
+			p.TemplateGeneration = int64(number(s.t, value))
 		case "finalizer":
 			p.Finalizers = append(p.Finalizers, value)
 		case "phase":

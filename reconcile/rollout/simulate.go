@@ -152,7 +152,7 @@ func (s *simulation) applyTemplates() (applied bool) {
 	for _, p := range s.policies {
 		for _, name := range p.DaemonSets {
 			if d := s.sets[name]; d != nil && s.pending(d) && rules.templateOf(p, TemplateChange, s.now).Allowed {
-				d.TemplatePending, d.Revision, applied = false, s.nextRevision(d), true
+				d.TemplatePending, d.Revision, d.TemplateGeneration, applied = false, s.nextRevision(d), 0, true
 			}
 		}
 	}
@@ -181,17 +181,17 @@ func (s *simulation) nextRevision(d *health.DaemonSet) string {
 const simulatedRevision = "next"
 
 func (s *simulation) countDue() {
-	policyOf, revisionOf := map[types.UID]string{}, map[types.UID]string{}
+	policyOf, setOf := map[types.UID]string{}, map[types.UID]*health.DaemonSet{}
 	for _, p := range s.policies {
 		for _, name := range p.DaemonSets {
 			if d := s.sets[name]; d != nil {
-				policyOf[d.UID], revisionOf[d.UID] = p.Name, d.Revision
+				policyOf[d.UID], setOf[d.UID] = p.Name, d
 			}
 		}
 	}
 	s.due = map[visitKey]int{}
 	for _, p := range s.obs.Pods {
-		if p.Hash != revisionOf[p.Owner] && s.returns(p) {
+		if d := setOf[p.Owner]; d != nil && !d.UpToDate(p) && s.returns(p) {
 			s.due[visitKey{policyOf[p.Owner], p.Node}]++
 		}
 	}

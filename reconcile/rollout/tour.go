@@ -216,7 +216,7 @@ func (t *tour) count(place int, placement health.Placement, v health.Verdict) {
 		exists = true
 		ready = ready || (p.Ready && !p.Deleting)
 		available = available || t.limits.Available(d, p, t.now)
-		upToDate = upToDate || (p.Hash == d.Revision && p.Hash != "" && !p.Deleting)
+		upToDate = upToDate || (d.UpToDate(p) && !p.Deleting)
 	}
 	if placement.ShouldRun {
 		c.Desired++

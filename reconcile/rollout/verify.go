@@ -154,7 +154,7 @@ func (t *tour) otherRevision(s *stop, set int) string {
 	}
 	d := t.fleet.sets[set]
 	for _, p := range t.podsOf(node, set, nil) {
-		if p.Hash != d.Revision && !p.Deleting {
+		if !d.UpToDate(p) && !p.Deleting {
 			return "<" + p.Hash
 		}
 	}

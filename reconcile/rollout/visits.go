@@ -179,7 +179,7 @@ func (s *Step) renew(d *daemonSet, pods []*health.Pod, f *fleet) {
 			continue
 		}
 		gone = false
-		if p.Hash == d.Revision && !f.mayBeOn(s, p) {
+		if d.UpToDate(p) && !f.mayBeOn(s, p) {
 			s.To, s.Replaced = d.Revision, time.Time{}
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Step) vacate(v health.Verdict, now time.Time) {
 // follow writes into a step what has become of it.
 func (t *tour) follow(s *Step, d *daemonSet, v health.Verdict, node string) {
 	s.vacate(v, t.now)
-	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || v.Pod.Hash != d.Revision || v.Pod.Deleting {
+	if s == nil || !s.Settled.IsZero() || !d.RevisionObserved || v.Pod == nil || !d.UpToDate(v.Pod) || v.Pod.Deleting {
 		return
 	}
 	if t.mayBeOn(s, v.Pod) {

@@ -192,7 +192,7 @@ func (t *tour) runsUnsettled(s *stop) bool {
 	case health.Settling, health.Failed, health.Missing, health.Replacing:
 		return true
 	case health.Unreachable:
-		return s.pod != nil && s.pod.Hash == s.set.Revision
+		return s.pod != nil && s.set.UpToDate(s.pod)
 	default:
 		return false
 	}

@@ -228,7 +228,7 @@ func (d DaemonSet) health() (health.DaemonSet, error) {
 		})
 	}
 	return health.DaemonSet{
-		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Generation: d.Generation, Revision: d.Revision,
+		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Created: d.Created, Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
 		Deleting: d.Deleting, Locks: d.locks(), Template: template, History: history,
 	}, nil
@@ -270,7 +270,7 @@ func naming(ids []inventory.ID) *corev1.PodSpec {
 
 func (p Pod) health(references [][]inventory.ID) health.Pod {
 	out := health.Pod{
-		Name: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, Phase: p.Phase,
+		Name: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
 		Created: p.Created, Ready: p.Ready, ReadySince: p.ReadySince, UnreadySince: p.UnreadySince,
 		Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline, Finalizers: p.Finalizers,
 		GracePeriod: time.Duration(p.GraceSeconds) * time.Second, Problem: health.Problem{Reason: p.Problem, Message: p.ProblemMessage},

@@ -103,17 +103,20 @@ type Taint struct {
 
 // DaemonSet is a DaemonSet, with what its template says of where pods belong.
 type DaemonSet struct {
-	Namespace        string    `json:"namespace"`
-	Name             string    `json:"name"`
-	UID              types.UID `json:"uid"`
-	Generation       int64     `json:"generation,omitempty"`
-	Revision         string    `json:"revision,omitempty"`
-	RevisionObserved bool      `json:"revisionObserved"`
-	OnDelete         bool      `json:"onDelete"`
-	Hold             string    `json:"hold,omitempty"`
-	MinReadySeconds  int32     `json:"minReadySeconds,omitempty"`
-	Deleting         bool      `json:"deleting,omitempty"`
-	Locks            []string  `json:"locks,omitempty"`
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
+	Created    time.Time `json:"created,omitzero"`
+	Generation int64     `json:"generation,omitempty"`
+	// TemplateGeneration counts the templates that it has had.
+	TemplateGeneration int64    `json:"templateGeneration,omitempty"`
+	Revision           string   `json:"revision,omitempty"`
+	RevisionObserved   bool     `json:"revisionObserved"`
+	OnDelete           bool     `json:"onDelete"`
+	Hold               string   `json:"hold,omitempty"`
+	MinReadySeconds    int32    `json:"minReadySeconds,omitempty"`
+	Deleting           bool     `json:"deleting,omitempty"`
+	Locks              []string `json:"locks,omitempty"`
 	// LockEnds says when the locks of nodes end by themselves, of those that do.
 	LockEnds map[string]time.Time `json:"lockEnds,omitempty"`
 
@@ -140,25 +143,26 @@ type Revision struct {
 
 // Pod is a pod of a DaemonSet.
 type Pod struct {
-	Namespace        string          `json:"namespace"`
-	Name             string          `json:"name"`
-	UID              types.UID       `json:"uid"`
-	Node             string          `json:"node,omitempty"`
-	Owner            types.UID       `json:"owner,omitempty"`
-	Hash             string          `json:"hash,omitempty"`
-	Phase            corev1.PodPhase `json:"phase,omitempty"`
-	Created          time.Time       `json:"created,omitzero"`
-	Ready            bool            `json:"ready"`
-	ReadySince       time.Time       `json:"readySince,omitzero"`
-	UnreadySince     time.Time       `json:"unreadySince,omitzero"`
-	Deleting         bool            `json:"deleting,omitempty"`
-	DeletionDeadline time.Time       `json:"deletionDeadline,omitzero"`
-	Finalizers       []string        `json:"finalizers,omitempty"`
-	GraceSeconds     int64           `json:"graceSeconds,omitempty"`
-	Problem          string          `json:"problem,omitempty"`
-	ProblemMessage   string          `json:"problemMessage,omitempty"`
-	Disruption       string          `json:"disruption,omitempty"`
-	References       int             `json:"references"` // its place in the snapshot's references; -1 for none
+	Namespace          string          `json:"namespace"`
+	Name               string          `json:"name"`
+	UID                types.UID       `json:"uid"`
+	Node               string          `json:"node,omitempty"`
+	Owner              types.UID       `json:"owner,omitempty"`
+	Hash               string          `json:"hash,omitempty"`
+	TemplateGeneration int64           `json:"templateGeneration,omitempty"`
+	Phase              corev1.PodPhase `json:"phase,omitempty"`
+	Created            time.Time       `json:"created,omitzero"`
+	Ready              bool            `json:"ready"`
+	ReadySince         time.Time       `json:"readySince,omitzero"`
+	UnreadySince       time.Time       `json:"unreadySince,omitzero"`
+	Deleting           bool            `json:"deleting,omitempty"`
+	DeletionDeadline   time.Time       `json:"deletionDeadline,omitzero"`
+	Finalizers         []string        `json:"finalizers,omitempty"`
+	GraceSeconds       int64           `json:"graceSeconds,omitempty"`
+	Problem            string          `json:"problem,omitempty"`
+	ProblemMessage     string          `json:"problemMessage,omitempty"`
+	Disruption         string          `json:"disruption,omitempty"`
+	References         int             `json:"references"` // its place in the snapshot's references; -1 for none
 }
 
 // Encode writes a snapshot as JSON that people can read. Equal snapshots are

@@ -192,7 +192,7 @@ func nodeOf(n health.Node) Node {
 
 func daemonSetOf(d health.DaemonSet) DaemonSet {
 	out := DaemonSet{
-		Namespace: d.Name.Namespace, Name: d.Name.Name, UID: d.UID, Generation: d.Generation, Revision: d.Revision,
+		Namespace: d.Name.Namespace, Name: d.Name.Name, UID: d.UID, Created: d.Created.UTC(), Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
 		Deleting: d.Deleting,
 	}
@@ -241,7 +241,7 @@ func (s *Snapshot) pods(pods []*health.Pod) {
 			}
 		}
 		s.Pods = append(s.Pods, Pod{
-			Namespace: p.Name.Namespace, Name: p.Name.Name, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, Phase: p.Phase,
+			Namespace: p.Name.Namespace, Name: p.Name.Name, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
 			Created: p.Created.UTC(), Ready: p.Ready, ReadySince: p.ReadySince.UTC(), UnreadySince: p.UnreadySince.UTC(),
 			Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline.UTC(), Finalizers: p.Finalizers,
 			GraceSeconds: int64(p.GracePeriod / time.Second), Problem: p.Problem.Reason, ProblemMessage: p.Problem.Message,

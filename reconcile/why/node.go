@@ -214,12 +214,20 @@ func (b *builder) pods(d *health.DaemonSet, node *health.Node, decision rollout.
 	case pod == nil:
 		b.add("pod", Waits, "there is none")
 	default:
-		l := b.add("pod", podMark(decision.State), "%s of %s: %s", pod.Name, pod.Hash, podWords(pod, decision.State))
+		l := b.add("pod", podMark(decision.State), "%s of %s: %s", pod.Name, revisionWords(d, pod), podWords(pod, decision.State))
 		if !pod.Ready {
 			l.Look = lookAt(pod)
 		}
 	}
 	return pod
+}
+
+// revisionWords is the revision that a pod was made from.
+func revisionWords(d *health.DaemonSet, p *health.Pod) string {
+	if p.Hash != d.Revision && d.UpToDate(p) {
+		return p.Hash + ", the same template as " + d.Revision
+	}
+	return p.Hash
 }
 
 // leak says why a pod is new though no visit made it.

@@ -131,6 +131,16 @@ hold: BudgetSpent
   ok policy: neither paused nor halted
   ok window: night opened 21:00 UTC, closes 23:00
 > wait budget: 1 of at most 1 nodes are visited: n2; no visit has settled on new of agents/cni yet: 1 of 1 nodes try it first`},
+		"the same template is written down as another revision": {
+			func(in *why.Input) {
+				in.Observation.DaemonSets[0].TemplateGeneration, in.Observation.Pods[0].TemplateGeneration = 3, 3
+			}, `
+keep: UpToDate
+  ok commit: 0123456 cni 2, in force since 2026-11-30T20:30:00Z
+  ok revision: agents/cni is at new
+  ok placement: agents/cni should run here
+  ok node: Ready
+  ok pod: agents/cni-n1 of old, the same template as new: current, Ready since 2026-11-30T20:30:00Z`},
 		"a taint that came later": {
 			func(in *why.Input) {
 				in.Observation.Nodes[0].Taints = []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}
