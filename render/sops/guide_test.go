@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/tools/txtar"
 
 	"lamplighter.dev/render/sops"
 )
@@ -129,6 +132,64 @@ func TestGuideMakesAnAgeKeyThatOpensFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, c.name, c.want, plain)
+}
+
+// The rules of the guide's .sops.yaml are those by which SOPS has encrypted a case,
+// and each file that the guide encrypts comes under the one for its kind.
+func TestGuideEncryptsByRulesOfTheCases(t *testing.T) {
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "secrets.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := regexp.MustCompile("(?s)```yaml\n(creation_rules:.*?)```").FindSubmatch(guide)
+	if config == nil {
+		t.Fatal("the guide has no creation rules")
+	}
+	var said struct {
+		Rules []map[string]string `yaml:"creation_rules"`
+	}
+	if err := yaml.Unmarshal(config[1], &said); err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile(`(?m)^sops encrypt --in-place (\S+)$`).FindAllSubmatch(guide, -1)
+	if len(files) != 2 {
+		t.Fatalf("the guide encrypts %d files, want a Secret and a dotenv file", len(files))
+	}
+	for i, name := range []string{"secret", "dotenv"} {
+		file := string(files[i][1])
+		if c := readCase(t, name); filepath.Ext(file) != filepath.Ext(c.name) {
+			t.Errorf("%s is no file like %s of the case %s", file, c.name, name)
+		}
+		for _, rule := range said.Rules {
+			path, err := regexp.Compile(rule["path_regex"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !path.MatchString(file) {
+				continue
+			}
+			rule = maps.Clone(rule)
+			delete(rule, "path_regex")
+			if diff := cmp.Diff(ruleOf(t, name), rule); diff != "" {
+				t.Errorf("%s is encrypted by another rule than the case %s (-case +guide):\n%s", file, name, diff)
+			}
+			break // the first that matches counts
+		}
+	}
+}
+
+// ruleOf is the creation rule with which a case begins.
+func ruleOf(t *testing.T, name string) map[string]string {
+	t.Helper()
+	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule map[string]string
+	if err := yaml.Unmarshal(archive.Comment, &rule); err != nil {
+		t.Fatal(err)
+	}
+	return rule
 }
 
 // resealed is a data key of the test's age key, encrypted for another.
