@@ -180,7 +180,7 @@ type planner struct {
 // next is what is owned, and what is about to be. An object that is refused or
 // held without being ours yet is not recorded: we have no claim to it.
 func (p *planner) next() Set {
-	var touched []ID
+	touched := make([]ID, 0, len(p.rendered))
 	for id := range p.rendered {
 		if action := p.decided[id].Action; action.Sends() || action == Keep {
 			touched = append(touched, id)

@@ -38,8 +38,11 @@ func (s Set) With(ids ...ID) Set {
 
 // Without returns the set less ids.
 func (s Set) Without(ids ...ID) Set {
-	gone := NewSet(ids...)
-	return Set{ids: slices.DeleteFunc(s.IDs(), gone.Contains)}
+	gone := make(map[ID]bool, len(ids))
+	for _, id := range ids {
+		gone[id] = true
+	}
+	return Set{ids: slices.DeleteFunc(s.IDs(), func(id ID) bool { return gone[id] })}
 }
 
 // Equal reports whether both sets have the same members.

@@ -17,7 +17,12 @@ func stillDeleted(changes []inventory.Change, record Record, commit Commit) []in
 	}
 	deleted := map[string]bool{}
 	for _, n := range record.Objects {
-		deleted[n.Object] = n.Reason == string(inventory.Drifted) && n.Action == string(inventory.Hold)
+		if n.Reason == string(inventory.Drifted) && n.Action == string(inventory.Hold) {
+			deleted[n.Object] = true
+		}
+	}
+	if len(deleted) == 0 {
+		return changes
 	}
 	out := slices.Clone(changes)
 	for i, c := range out {

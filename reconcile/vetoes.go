@@ -21,7 +21,9 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 	rules := rollout.Rules{Policies: obs.Policies, Ledger: obs.State.Ledger, ClockProblem: obs.ClockProblem}
 	marked, changes := reversals(obs), map[inventory.ID]inventory.Change{}
 	for _, c := range obs.Changes {
-		changes[c.ID] = c
+		if _, marked := marked[c.ID]; marked {
+			changes[c.ID] = c
+		}
 	}
 	for id, kind := range changeKinds(obs) {
 		change := rollout.Change{Kind: kind}

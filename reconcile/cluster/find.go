@@ -38,7 +38,7 @@ const glimpseHolds = 10 * time.Second
 // new, or exist without our label: they are listed, one kind at a time, rather
 // than asked for one by one.
 func (c *Cluster) find(ctx context.Context, targets []target) (map[inventory.ID]*live, map[schema.GroupKind]error) {
-	found := map[inventory.ID]*live{}
+	found := make(map[inventory.ID]*live, len(targets))
 	unseen := map[schema.GroupKind][]target{}
 	failed := c.watchKinds(ctx, targets)
 	for _, t := range targets {

@@ -112,7 +112,7 @@ func (c *Cluster) kind(kind schema.GroupKind, resource schema.GroupVersionResour
 func (c *Cluster) keepOnly(targets []target, found map[inventory.ID]*live) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	needed, kinds := map[inventory.ID]bool{}, map[schema.GroupKind]bool{}
+	needed, kinds := make(map[inventory.ID]bool, len(c.prepared)+len(targets)), map[schema.GroupKind]bool{}
 	for _, p := range c.prepared {
 		needed[p.id] = true
 	}

@@ -73,7 +73,7 @@ type rendered struct {
 }
 
 func (c *Cluster) renderedOf(objects []*unstructured.Unstructured) *rendered {
-	r := &rendered{kinds: map[schema.GroupKind]bool{}, names: map[string]bool{}}
+	r := &rendered{kinds: map[schema.GroupKind]bool{}, names: make(map[string]bool, len(objects))}
 	r.names[c.opts.Instance.Namespace] = true // it is made before the first pass
 	for _, obj := range objects {
 		r.names[obj.GetName()] = true
