@@ -7,7 +7,8 @@ import "lamplighter.dev/reconcile/health"
 // adopt makes up for a ledger that was lost. Which nodes we visited is not
 // known, so each that is Ready and not settled is taken for one, as long as its
 // DaemonSet is still being rolled out. At worst that is too many, and fewer
-// visits start until those nodes have settled.
+// visits start until those nodes have settled. What goes within a minute of the loss
+// was on its way.
 func (t *tour) adopt() {
 	place := make(map[*daemonSet]int, len(t.sets))
 	for i, set := range t.sets {
@@ -15,7 +16,7 @@ func (t *tour) adopt() {
 	}
 	for i := range t.stops {
 		s := &t.stops[i]
-		if s.set == nil || t.outdated[place[s.set]] == 0 {
+		if s.set == nil || s.visit != nil || t.outdated[place[s.set]] == 0 {
 			continue
 		}
 		step := Step{DaemonSet: s.set.key, To: s.set.Revision, Evicted: t.now, Term: t.term.Number}

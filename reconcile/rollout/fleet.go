@@ -36,7 +36,8 @@ type fleet struct {
 
 	locked map[string]locked // by node: what a DaemonSet says that it is about to do to it
 
-	outdated []int // by set: its pods of another revision
+	outdated  []int // by set: its pods of another revision
+	populated bool  // some pod of theirs is there
 
 	inquiry *inquiry
 }
@@ -173,6 +174,7 @@ func (f *fleet) indexPods() {
 		upToDate := d.UpToDate(p)
 		f.outdated[set] += one(!upToDate)
 		d.admitted = d.admitted || upToDate
+		f.populated = true
 	}
 }
 

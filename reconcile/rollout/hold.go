@@ -66,7 +66,7 @@ func (t *tour) holdOf(s *stop) *hold {
 }
 
 // holds are what may keep a node from its next eviction, whatever the slots.
-var holds = [...]func(*tour, *stop) hold{(*tour).heldBySomebody, (*tour).heldByTime, (*tour).heldByRefusal, (*tour).heldByAttempt, (*tour).knownNoRoom}
+var holds = [...]func(*tour, *stop) hold{(*tour).heldBySomebody, (*tour).heldByTime, (*tour).heldByLoss, (*tour).heldByRefusal, (*tour).heldByAttempt, (*tour).knownNoRoom}
 
 // heldByAttempt sends an eviction again for half of the time for which it is in
 // doubt whether the one before was sent: what is sent must be seen before its visit

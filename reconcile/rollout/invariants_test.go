@@ -24,6 +24,9 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 		if d.Action == Evict {
 			c.eviction(t, d)
 		}
+		if d.Action == Evict && p.Ledger.Term.Lost {
+			t.Errorf("I2: evicts on %s, and it is forgotten what is on its way", d.Node)
+		}
 		if (d.Pod != nil) != (d.Action == Evict || d.Action == Drain) || d.Reason == "" || !slices.Contains(Reasons(), d.Reason) {
 			t.Errorf("malformed decision on %s: %+v", d.Node, *d.Ruling)
 		}
@@ -342,7 +345,7 @@ func (c *check) topology(t reporter, p Plan) {
 			}
 			domain := c.nodes[v.Node].Labels[pol.Topology.Key]
 			open[domain] = true
-			if _, before := c.visits[visitKey{name, v.Node}]; !before && v.Started.Equal(c.now) && !c.obs.Ledger.lost() {
+			if _, before := c.visits[visitKey{name, v.Node}]; !before && v.Started.Equal(c.now) && !c.obs.Ledger.lost() && !p.Ledger.Term.Lost {
 				started[domain] = true
 			}
 		}

@@ -297,9 +297,10 @@ func (m *model) endTrouble() {
 		p.stuck, p.Finalizers = false, nil
 		p.touch()
 	}
-	for _, s := range m.sets {
+	for i, s := range m.sets {
 		s.hold = ""
 		s.change(podBehaviour{kind: "good", delay: 20 * time.Second}, m.now)
+		m.truth.revised(m, i, false)
 	}
 	for _, a := range m.agents {
 		a.offset, a.pending = 0, nil
@@ -309,6 +310,5 @@ func (m *model) endTrouble() {
 		l = l.withoutPause(p.Name)
 	}
 	m.write(l)
-	m.truth.revisionChanged(m, -1)
 	m.say("the trouble is over")
 }

@@ -115,11 +115,11 @@ func (m *model) disturbSet(set int, n *fakeNode) {
 			b.node = n.Name
 		}
 		s.change(b, m.now)
-		m.truth.revisionChanged(m, set)
+		m.truth.revised(m, set, false)
 		m.say("%s changes to %s: %+v", s.key, s.applied, b)
 	case 3:
 		s.apply(s.revisions[m.rand.IntN(len(s.revisions))], m.now)
-		m.truth.revisionChanged(m, set)
+		m.truth.revised(m, set, true)
 		m.say("%s is reverted to %s", s.key, s.applied)
 	case 4:
 		s.pending = true

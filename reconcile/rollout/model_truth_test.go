@@ -36,11 +36,11 @@ type triedSet struct {
 	may   int  // the largest number of failures that was allowed
 }
 
-// soakedWave is when a pod of the wave was evicted last.
+// soakedWave is when pods of the wave were evicted last.
 type soakedWave struct {
 	policy, wave string
 	since        time.Time // when the wave, its revisions or the policy changed
-	last         time.Time
+	evicted      map[nodeSet]time.Time
 	quiet        bool // it was left alone for long enough to be done
 }
 
@@ -68,19 +68,15 @@ func (t *truth) forgetSoaks(policy string, perhapsDone bool) {
 	}
 }
 
-// revisionChanged starts anew with one DaemonSet, or with all.
-func (t *truth) revisionChanged(m *model, set int) {
-	for i := range t.tried {
-		if i == set || set < 0 {
-			reverted := m.sets[i].applied != m.sets[i].revisions[len(m.sets[i].revisions)-1]
-			for _, p := range slices.Concat(m.policies, m.removed) {
-				if slices.Contains(p.DaemonSets, m.sets[i].name) {
-					t.forgetSoaks(p.Name, reverted)
-				}
-			}
-			t.tried[i] = triedSet{works: reverted}
+// revised starts anew with a DaemonSet that has another revision. Of one that was in
+// force before it is not known how far it came.
+func (t *truth) revised(m *model, set int, before bool) {
+	for _, p := range slices.Concat(m.policies, m.removed) {
+		if slices.Contains(p.DaemonSets, m.sets[set].name) {
+			t.forgetSoaks(p.Name, before)
 		}
 	}
+	t.tried[set] = triedSet{works: before}
 }
 
 // serve finds what is back in service, gone, or not wanted any more.
@@ -242,6 +238,9 @@ func (t *truth) checkTried(m *model, p *pendingPlan, d *Decision, pod *fakePod, 
 	if !slices.Contains(s.nodes, d.Node) {
 		s.nodes = append(s.nodes, d.Node)
 	}
+	if !p.knows(set) {
+		s.may = max(s.may, len(s.nodes))
+	}
 	acknowledged := 0
 	for _, f := range p.plan.Ledger.Failures {
 		acknowledged += one(f.Acknowledged && f.DaemonSet == set.key)
@@ -249,6 +248,11 @@ func (t *truth) checkTried(m *model, p *pendingPlan, d *Decision, pod *fakePod, 
 	if len(s.nodes) > s.may+acknowledged {
 		m.Errorf("I7: %s of %s works nowhere, and is tried on %v", set.applied, set.key, s.nodes)
 	}
+}
+
+// knows says that a plan was made for the revision that a DaemonSet has.
+func (p *pendingPlan) knows(set *fakeSet) bool {
+	return slices.ContainsFunc(p.obs.DaemonSets, func(d health.DaemonSet) bool { return d.Name == set.name && d.Revision == set.applied })
 }
 
 // checkSoaked: I11. A node that is up is evicted in a later wave only if earlier
@@ -261,17 +265,31 @@ func (t *truth) checkSoaked(m *model, p *pendingPlan, d *Decision, pol *policy.U
 	for i := range at {
 		w := &pol.Waves[i]
 		s := t.soak(m, d.Policy, w.Name)
-		if up && !s.last.IsZero() && !s.quiet && m.now.Before(s.last.Add(w.Soak-time.Minute)) {
+		last := s.last(p, pol, i)
+		if up && !last.IsZero() && !s.quiet && m.now.Before(last.Add(w.Soak-time.Minute)) {
 			m.Errorf("I11: %s evicts on %s in wave %s, and in wave %s a pod was evicted %s ago, which is to soak %s",
-				d.Policy, d.Node, pol.Waves[at].Name, w.Name, m.now.Sub(s.last), w.Soak)
+				d.Policy, d.Node, pol.Waves[at].Name, w.Name, m.now.Sub(last), w.Soak)
 		}
 	}
 	s, soak := t.soak(m, d.Policy, pol.Waves[at].Name), pol.Waves[at].Soak
-	s.quiet = s.quiet || !m.now.Before(latest(s.since, s.last).Add(soak))
-	if settled := m.settledFirst(p, pol, at); s.last.IsZero() && !settled.IsZero() {
+	s.quiet = s.quiet || !m.now.Before(latest(s.since, s.last(p, pol, at)).Add(soak))
+	if settled := m.settledFirst(p, pol, at); len(s.evicted) == 0 && !settled.IsZero() {
 		s.quiet = s.quiet || !m.now.Before(settled.Add(soak))
 	}
-	s.last = m.now
+	s.evicted[nodeSet{d.Node, d.DaemonSet.String()}] = m.now
+}
+
+// last is when a pod was evicted last that still belongs on a node of the wave; zero
+// when none was.
+func (s *soakedWave) last(p *pendingPlan, pol *policy.UpgradePolicy, wave int) (last time.Time) {
+	for where, evicted := range s.evicted {
+		node := slices.IndexFunc(p.obs.Nodes, func(n health.Node) bool { return n.Name == where.node })
+		set := slices.IndexFunc(p.obs.DaemonSets, func(d health.DaemonSet) bool { return d.Name.String() == where.daemonSet })
+		if node >= 0 && set >= 0 && pol.WaveOf(labels.Set(p.obs.Nodes[node].Labels)) == wave && health.ShouldRun(p.obs.Nodes[node], p.obs.DaemonSets[set]).ShouldRun {
+			last = latest(last, evicted)
+		}
+	}
+	return last
 }
 
 // settledFirst is since when some node of a wave runs the newest revisions of all
@@ -308,7 +326,7 @@ func (t *truth) soak(m *model, policy, wave string) *soakedWave {
 			return &t.soaks[i]
 		}
 	}
-	t.soaks = append(t.soaks, soakedWave{policy: policy, wave: wave, since: m.now, quiet: slices.Contains(t.unknown, policy)})
+	t.soaks = append(t.soaks, soakedWave{policy: policy, wave: wave, since: m.now, evicted: map[nodeSet]time.Time{}, quiet: slices.Contains(t.unknown, policy)})
 	return &t.soaks[len(t.soaks)-1]
 }
 

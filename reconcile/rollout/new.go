@@ -59,6 +59,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 
 	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
 	f.inquiry = newInquiry(obs, a)
+	f.weighLoss(b.lost, a)
 	b.handover(f, policies, a)
 	b.begins(f)
 	plan := Plan{Decisions: make([]Decision, 0, min(len(obs.Nodes)*len(policies), len(obs.Pods)))}
@@ -75,7 +76,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 		t.hearGates()
 		t.restrain()
 	}
-	owners := b.owners(f, policies)
+	owners := f.owners(tours)
 	for _, t := range tours {
 		t.evictions(owners)
 		plan.Policies = append(plan.Policies, t.status())

@@ -24,13 +24,13 @@ type waveSlots struct {
 	spent counted
 }
 
-// held counts visits, and of them those whose node is out of service right now.
+// held counts visits, and of them those whose node is out of service right now, or may be.
 // There are more visits than slots after a ledger was lost or the number was
 // lowered; then those whose node is up wait between two DaemonSets.
 type held struct{ visits, down int }
 
 func (h *held) take(s *stop) {
-	h.down += one(s.visit == nil || !s.down)
+	h.down += one(s.visit == nil || !s.out())
 	h.visits += one(s.visit == nil)
 }
 
@@ -43,7 +43,7 @@ func (t *tour) newSlots() *slots {
 		if s := &t.stops[i]; s.visit != nil {
 			for _, h := range []*held{&l.all, &l.waves[s.wave].held} {
 				h.visits++
-				h.down += one(s.down)
+				h.down += one(s.out())
 			}
 		}
 	}
@@ -69,7 +69,8 @@ func (l *slots) hold(s *stop) hold {
 	case s.visit != nil && s.down:
 		return hold{}
 	case s.visit != nil:
-		used, all, words = w.down, l.all.down, "%d of at most %d visited nodes are down"
+		own := one(s.out())
+		used, all, words = w.down-own, l.all.down-own, "%d of at most %d visited nodes are down"
 	}
 	switch {
 	case used >= w.most:

@@ -16,6 +16,7 @@ type stop struct {
 	decision int32        // its place in the plan
 	underWay int32        // steps that have not settled
 	down     bool         // one of the DaemonSets is not available here
+	doubtful bool         // a pod may be on its way, though none looks like it
 	begun    bool         // something has come of an eviction
 	wave     int          // its place
 	domain   string       // "" without a topology, and on nodes without the label
@@ -42,6 +43,9 @@ type look struct {
 	gone    int            // steps whose DaemonSet should not run here any more
 	halfWay bool           // a DaemonSet is not settled on the revision that is live; a newer template may wait
 }
+
+// out says that the node is out of service, or may be without our knowing it yet.
+func (s *stop) out() bool { return s.down || s.doubtful }
 
 // reason is that of the hold; "" when the next pod may be evicted.
 func (s *stop) reason() Reason {
@@ -112,7 +116,9 @@ func (s *look) weigh(step *Step, v health.Verdict, p health.Placement, doubtful 
 	default:
 		s.underWay++
 		s.begun = s.begun || !untouched || step.Retried
-		return left
+		doubtful = doubtful && untouched
+		s.doubtful = s.doubtful || doubtful
+		return doubtful
 	}
 }
 

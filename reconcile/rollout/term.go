@@ -21,6 +21,9 @@ type Term struct {
 	// Since is the leader's first instant by a clock that is to be trusted. Zero
 	// means that there was none yet.
 	Since time.Time `json:"since,omitzero"`
+	// Lost says that pods were there when it began, and nothing was remembered. It
+	// is dropped when nothing can be on its way any more that was decided before.
+	Lost bool `json:"lost,omitzero"`
 }
 
 // Lead gives the ledger to a leader for his term: as it is, if the term is in
@@ -34,7 +37,7 @@ func (l Ledger) Lead(leader string, term Term) (Ledger, bool) {
 	case term.Number > 0 && term.Number <= l.Term.Number:
 		return l, false
 	}
-	l.Term = Term{Number: max(term.Number, l.Term.Number) + 1, Leader: leader}
+	l.Term = Term{Number: max(term.Number, l.Term.Number) + 1, Leader: leader, Lost: l.Term.Lost}
 	return l, true
 }
 
@@ -46,6 +49,24 @@ func (f *fleet) certain(s *Step) time.Time {
 		return f.term.Since.Add(doubt)
 	}
 	return s.Evicted.Add(doubt)
+}
+
+// weighLoss finds out whether the term is young and has lost the ledger. Then
+// evictions may be on their way that nobody remembers.
+func (f *fleet) weighLoss(lost bool, a *alarm) {
+	lost = lost && f.term.Number > 0 && f.populated
+	certain := f.term.Since.Add(doubt)
+	if f.term.Lost = (lost || f.term.Lost) && f.sure.Before(certain); f.term.Lost {
+		a.at(certain)
+	}
+}
+
+// heldByLoss keeps everything as it is for as long.
+func (t *tour) heldByLoss(*stop) hold {
+	if !t.term.Lost {
+		return hold{}
+	}
+	return hold{Hold, Checking, t.after(t.term.Since.Add(doubt)), "nothing is on record of what was done before, and evictions may be on their way"}
 }
 
 // doubtful says that the eviction may have been sent although its pod looks

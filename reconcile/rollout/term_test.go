@@ -102,3 +102,44 @@ func TestLead(t *testing.T) {
 		}
 	}
 }
+
+// With the ledger it is forgotten, too, which evictions are on their way. Before they
+// must have arrived nothing is evicted, and what they take is taken for visited.
+func TestEvictionsThatALostLedgerHasForgottenKeepTheirSlots(t *testing.T) {
+	const fleet = "policy cni cni\ndaemonset cni new\nnode b cni=old\n"
+	s := readScene(t, "lost\n"+fleet+"node a cni=old")
+	s.observed.Ledger.Term = Term{Number: 1}
+	plan := New(s.observed, s.policies, s.now)
+	if got := evicted(plan); got != "" {
+		t.Fatalf("evicts on %q before anything is certain", got)
+	}
+	if at := s.now.Add(time.Minute); !plan.NextLook.Equal(at) {
+		t.Errorf("looks again at %s, want %s", plan.NextLook, at)
+	}
+	taken := readScene(t, fleet+"node a cni=old(deleting=-10s)")
+	taken.observed.Ledger = plan.Ledger
+	taken.observed.Ledger, _ = taken.observed.Ledger.Lead("next", Term{}) // which has not seen the loss
+	for _, after := range []time.Duration{10 * time.Second, time.Minute + 10*time.Second} {
+		plan = New(taken.observed, taken.policies, s.now.Add(after))
+		if got := evicted(plan); got != "" || len(plan.Ledger.Visits) != 1 || plan.Ledger.Visits[0].Node != "a" {
+			t.Errorf("%s later: evicts on %q, visits %+v; want the node that is down visited", after, got, plan.Ledger.Visits)
+		}
+		taken.observed.Ledger = plan.Ledger
+	}
+	s.observed.Ledger = Ledger{Term: Term{Number: 1, Since: s.now}}
+	if got := evicted(New(s.observed, s.policies, s.now.Add(time.Minute))); got != "a" {
+		t.Errorf("evicts on %q when all is certain, want on a", got)
+	}
+}
+
+// A new installation has lost nothing.
+func TestFirstPodsWaitForNoLostLedger(t *testing.T) {
+	s := readScene(t, "lost\npolicy cni cni\ndaemonset cni new\nnode a\nnode b")
+	s.observed.Ledger.Term = Term{Number: 1}
+	ledger := New(s.observed, s.policies, s.now).Ledger
+	s = readScene(t, "policy cni cni\ndaemonset cni new\nnode a cni=old\nnode b cni=new(created=5m)")
+	s.observed.Ledger = ledger
+	if got := evicted(New(s.observed, s.policies, s.now.Add(time.Second))); got != "a" {
+		t.Errorf("evicts on %q, want on a", got)
+	}
+}

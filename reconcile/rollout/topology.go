@@ -17,7 +17,7 @@ import (
 type domains struct {
 	policy.Topology
 	visited map[string]int // open visits
-	down    map[string]int // of them, those whose node is out of service right now
+	down    map[string]int // of them, those whose node is out of service right now, or may be
 	begun   string         // the one to be finished before the next
 	some    bool           // begun is one
 	busy    counted
@@ -32,7 +32,7 @@ func (t *tour) newDomains() *domains {
 	for i := range t.stops {
 		if s := &t.stops[i]; s.visit != nil {
 			d.visited[s.domain]++
-			if s.down {
+			if s.out() {
 				d.down[s.domain]++
 			}
 		}
@@ -110,7 +110,7 @@ func (d *domains) take(s *stop) {
 	if s.visit == nil {
 		d.visited[s.domain]++
 	}
-	if s.visit == nil || !s.down {
+	if s.visit == nil || !s.out() {
 		d.down[s.domain]++
 	}
 }

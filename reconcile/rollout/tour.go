@@ -144,7 +144,7 @@ func (t *tour) survey() {
 	t.recordFailures()
 	t.recordSettled()
 	t.recordLeaks()
-	if t.book.lost {
+	if t.book.lost || t.term.Lost {
 		t.adopt()
 	}
 }

@@ -3,11 +3,11 @@
 package rollout
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"lamplighter.dev/reconcile/health"
-	"lamplighter.dev/reconcile/policy"
 )
 
 // doubt is how long after an eviction was decided the pod may look untouched
@@ -142,21 +142,32 @@ func (b *book) visits() []Visit {
 }
 
 // owners are the visits whose policy may work on their node, by its place: the one
-// that has cordoned it, or else the oldest. There is more than one only after a
-// ledger was lost or a DaemonSet changed its policy. A policy that is gone owns
-// nothing: nobody goes on with its visits.
-func (b *book) owners(f *fleet, policies []policy.UpgradePolicy) []*Visit {
+// that has cordoned it, or else one whose pods are out of service, or else the
+// oldest. There is more than one only after a ledger was lost or a DaemonSet changed
+// its policy. A policy that is gone owns nothing: nobody goes on with its visits.
+//
+// What is out of service goes on without a slot. So two policies never wait for each
+// other's slots on nodes of which each has one.
+func (f *fleet) owners(tours []*tour) []*Visit {
 	owners := make([]*Visit, len(f.nodes))
-	for _, v := range b.visits() {
-		node, exists := f.byNode[v.Node]
-		if !exists || !slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy }) {
-			continue
-		}
-		if o := owners[node]; o == nil || v.Started.Before(o.Started) && !f.cordonedFor(o) || f.cordonedFor(&v) {
-			owners[node] = &v
+	by := map[int32]*stop{}
+	for _, t := range tours {
+		for i := range t.stops {
+			s := &t.stops[i]
+			if s.visit != nil && (by[s.place] == nil || f.owns(s, by[s.place])) {
+				by[s.place], owners[s.place] = s, s.visit
+			}
 		}
 	}
 	return owners
+}
+
+// owns says that a visit comes before another one to the same node.
+func (f *fleet) owns(s, o *stop) bool {
+	return cmp.Or(
+		one(f.cordonedFor(o.visit))-one(f.cordonedFor(s.visit)),
+		one(o.out())-one(s.out()),
+		s.visit.Started.Compare(o.visit.Started)) < 0
 }
 
 // cordonedFor says that the node of a visit is cordoned for it.

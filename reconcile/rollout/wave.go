@@ -218,6 +218,9 @@ func (t *tour) progress() {
 		r := t.book.settled(key, w, revisions)
 		w.since = r.Settled
 		w.soaked = r.Soaked && !t.now.Before(r.Settled.Add(w.Soak))
+		if r.Soaked {
+			t.alarm.at(r.Settled.Add(w.Soak)) // of a soak that was made longer
+		}
 		w.weigh(t.now, proven, t.doubt)
 		t.alarm.at(w.until)
 		proven = proven || w.settled > 0 || w.soaked
