@@ -25,9 +25,10 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 			}
 		}
 	}
+	b.policies = names
 	for _, v := range b.visits() {
 		open := b.open[visitKey{v.Policy, v.Node}]
-		if _, ok := f.byNode[v.Node]; !ok {
+		if f.gone(v) {
 			b.end(open, NodeGone, f.now)
 			continue
 		}
@@ -47,6 +48,13 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 	b.keepObjections(f, policies)
 	b.ledger.Pauses = slices.DeleteFunc(b.ledger.Pauses, func(p Pause) bool { return !names[p.Policy] })
 	b.keepProceeds(names, f.now, a)
+}
+
+// gone says that the node of a visit is, or that there is another one of its name.
+// Clocks may differ, so one that has come a moment after the visit began is the same.
+func (f *fleet) gone(v Visit) bool {
+	i, exists := f.byNode[v.Node]
+	return !exists || f.nodes[i].Created.After(v.Started.Add(doubt))
 }
 
 // moveSteps leaves in a visit only the steps of its own policy, and those of none

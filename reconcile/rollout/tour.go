@@ -46,16 +46,17 @@ type tour struct {
 	trials    map[string]int  // by DaemonSet: visits that try its revision and have not settled
 	amnesty   map[string]int  // by DaemonSet: nodes whose failure is acknowledged
 
-	buffer   []*health.Pod
-	youngest time.Time         // when the last of the node's settled pods became available
-	busy     map[string]string // by policy: what is said of the nodes that it visits
-	shared   *hold             // the last one that was shared
-	ruling   *Ruling           // the last one
-	ground   ground            // of that
-	shut     hold              // what a window means that is shut for all nodes
-	late     sentence[lateness]
-	fit      *window.Fit // of a visit into windows that are for all nodes; nil while that is not known
-	short    sentence[window.Fit]
+	buffer    []*health.Pod
+	youngest  time.Time         // when the last of the node's settled pods became available
+	busy      map[string]string // by policy: what is said of the nodes that it visits
+	elsewhere map[string]string // by node: another policy that visits it
+	shared    *hold             // the last one that was shared
+	ruling    *Ruling           // the last one
+	ground    ground            // of that
+	shut      hold              // what a window means that is shut for all nodes
+	late      sentence[lateness]
+	fit       *window.Fit // of a visit into windows that are for all nodes; nil while that is not known
+	short     sentence[window.Fit]
 }
 
 func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]Decision) *tour {

@@ -45,6 +45,8 @@ type book struct {
 	lost   bool // nothing was remembered
 	open   map[visitKey]*Visit
 
+	policies map[string]bool // by name: those that there are
+
 	failed  map[Failure]int // by key: the place in the ledger
 	refused map[visitKey]*Refusal
 	waves   map[waveKey]SettledWave
@@ -168,6 +170,18 @@ func (f *fleet) owns(s, o *stop) bool {
 		one(f.cordonedFor(o.visit))-one(f.cordonedFor(s.visit)),
 		one(o.out())-one(s.out()),
 		s.visit.Started.Compare(o.visit.Started)) < 0
+}
+
+// visitsOfOthers are the nodes that are visited by other policies than this one, with
+// the first of those.
+func (b *book) visitsOfOthers(policy string) map[string]string {
+	others := map[string]string{}
+	for key := range b.open {
+		if first, taken := others[key.node]; key.policy != policy && b.policies[key.policy] && (!taken || key.policy < first) {
+			others[key.node] = key.policy
+		}
+	}
+	return others
 }
 
 // cordonedFor says that the node of a visit is cordoned for it.

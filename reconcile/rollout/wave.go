@@ -118,6 +118,7 @@ func (t *tour) holdWaves() {
 	if len(t.policy.Waves) == 0 {
 		return
 	}
+	t.elsewhere = t.book.visitsOfOthers(t.policy.Name)
 	for i := range t.stops {
 		t.weighWave(&t.stops[i])
 	}
@@ -166,22 +167,29 @@ func (t *tour) weighWave(s *stop) {
 }
 
 // weighObstacle counts a node that is waited for and on which nothing goes on: what was
-// evicted has failed or hangs, the last try came to nothing, or no window is long enough.
+// evicted has failed or hangs, the last try came to nothing, no window is long enough, or
+// another policy is at it.
 func (t *tour) weighObstacle(s *stop, w *wave) {
-	way := ""
-	switch r := s.reason(); {
-	case r == Failed:
+	reason, message, way := s.reason(), "", ""
+	if s.hold != nil {
+		message = s.hold.message
+	}
+	if other := t.elsewhere[s.node.Name]; other != "" && reason == "" && s.visit == nil {
+		reason, message = NodeBusy, t.busyWith(other)
+	}
+	switch {
+	case reason == Failed:
 		way = " (lamplighter resume " + t.policy.Name + " acknowledges it)"
-	case r == WindowTooShort:
+	case reason == WindowTooShort:
 		way = " (make a window longer; lamplighter hold " + s.node.Name + " --reason WHY goes on without it)"
-	case s.visit == nil && s.refused != nil && (r == DrainFailed || r == DisruptionBudget || r == GateShut):
+	case s.visit == nil && s.refused != nil && (reason == DrainFailed || reason == DisruptionBudget || reason == GateShut):
 		way = " (lamplighter hold " + s.node.Name + " --reason WHY goes on without it)"
-	case r != StuckTerminating && r != NoRoom:
+	case reason != StuckTerminating && reason != NoRoom && reason != NodeBusy:
 		return
 	}
 	w.stuck++
 	if w.obstacle == "" {
-		w.obstacle = fmt.Sprintf("%s: %s: %s%s", s.node.Name, s.reason(), s.hold.message, way)
+		w.obstacle = fmt.Sprintf("%s: %s: %s%s", s.node.Name, reason, message, way)
 	}
 }
 
