@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lamplighter.dev/internal/testkit"
-	"lamplighter.dev/inventory"
 )
 
 // formerTool is how a tool that managed the objects before has written them.
@@ -159,11 +158,7 @@ func (w *world) wantTakenOver(t *testing.T, tool formerTool) {
 				t.Errorf("%s still carries the annotation %s", name, key)
 			}
 		}
-		for _, e := range o.GetManagedFields() {
-			if e.Subresource == "" && (e.Manager != inventory.FieldManager || e.Operation != metav1.ManagedFieldsOperationApply) {
-				t.Errorf("%s: %s (%s) still manages %s", name, e.Manager, e.Operation, e.FieldsV1)
-			}
-		}
+		w.wantOursAlone(t, o)
 	}
 	if data := w.configMap(t, "a").Data; len(data) != 1 || data["key"] != "1" {
 		t.Errorf("ConfigMap a: %v, want what Git says alone", data)
