@@ -29,9 +29,11 @@ func (c *Cluster) Sweep(ctx context.Context) {
 	if err != nil {
 		c.opts.Log.Warn("not all kinds were looked through for objects of ours", "err", err)
 	}
+	bounded, cancel := context.WithTimeout(ctx, c.opts.RequestTimeout) // nobody waits for one API for long
+	defer cancel()
 	var work errgroup.Group
 	c.sideBySide(&work, len(mappings), func(i int) error {
-		some, err := c.anyMarked(ctx, mappings[i])
+		some, err := c.anyMarked(bounded, mappings[i])
 		if err != nil && ctx.Err() == nil {
 			c.opts.Log.Warn("not all kinds were looked through for objects of ours", "err", err)
 		}
