@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -147,11 +148,39 @@ func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
 	}
 }
 
+// What the API server says to an eviction that fails is on record, for those who look.
+func TestEvictionThatFailsIsOnRecord(t *testing.T) {
+	e := &evicting{
+		world: &world{objects: map[string]string{"cni": ""}}, obs: observe(t, governed),
+		result: rollout.Errored, err: errors.New("admission webhook \"guard\" denied the request:\nnot tonight"),
+	}
+	e.obs.Pods[0].Hash = "older"
+	e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
+	now := open
+	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return now }})
+	const want = `admission webhook "guard" denied the request: not tonight`
+	for range 2 {
+		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := e.stored.Ledger; len(report.Attempts) != 1 || len(l.Visits) != 1 || l.Visits[0].Steps[0].Problem != want {
+			t.Fatalf("%d evictions, visits %+v; want one, and %q on record", len(report.Attempts), l.Visits, want)
+		}
+		now = now.Add(time.Second)
+	}
+	report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
+	if d := report.Plan.Rollout.Decisions[0]; err != nil || d.Message != "tried before: "+want {
+		t.Errorf("then: got %+v, %v, want what was said", d, err)
+	}
+}
+
 // evicting is a world with pods, whose evictions all end alike.
 type evicting struct {
 	*world
 	obs    Observation
 	result rollout.AttemptResult
+	err    error
 }
 
 func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod) {
@@ -161,7 +190,7 @@ func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod)
 func (e *evicting) Evict(_ context.Context, decisions []rollout.Decision) []rollout.Attempt {
 	var out []rollout.Attempt
 	for _, d := range decisions {
-		out = append(out, rollout.Attempt{Decision: d, Result: e.result})
+		out = append(out, rollout.Attempt{Decision: d, Result: e.result, Err: e.err})
 	}
 	return out
 }

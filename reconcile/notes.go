@@ -99,6 +99,11 @@ const (
 	longestFields = 4 << 10
 )
 
+// problemOf is an error in one line that fits into the record.
+func problemOf(err error) string {
+	return brief(strings.Join(strings.Fields(err.Error()), " "))
+}
+
 // brief is the beginning of a text that is too long for the record.
 func brief(text string) string {
 	if len(text) <= longestText {

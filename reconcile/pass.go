@@ -298,8 +298,13 @@ func (r *Reconciler) settle(ctx context.Context, report *Report, src Source) err
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
 	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
 	for _, a := range report.Attempts {
-		if a.Result == rollout.Refused {
+		switch a.Result {
+		case rollout.Refused:
 			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true
+		case rollout.Errored:
+			var news bool
+			settled.Ledger, news = settled.Ledger.Errored(a.Decision, problemOf(a.Err))
+			learnt = learnt || news
 		}
 	}
 	for _, a := range report.Drains {

@@ -36,6 +36,44 @@ const (
 	Errored AttemptResult = "errored"
 )
 
+// Errored records what was said to an eviction that came to nothing though nobody
+// refused it, and says whether that is news.
+func (l Ledger) Errored(d Decision, problem string) (Ledger, bool) {
+	if d.Pod == nil {
+		return l, false
+	}
+	l.Visits = cloneVisits(l.Visits)
+	for i := range l.Visits {
+		if v := &l.Visits[i]; v.Policy == d.Policy && v.Node == d.Node {
+			if s := v.step(d.DaemonSet.String()); s != nil && s.Pod == d.Pod.UID && s.Problem != problem {
+				s.Problem = problem
+				return l, true
+			}
+		}
+	}
+	return l, false
+}
+
+// cameToNothing says that what was tried did, and why if that is known.
+func (s *Step) cameToNothing(what string) string {
+	if s.Problem == "" {
+		return what
+	}
+	return what + ": " + s.Problem
+}
+
+// triedBefore is what is known of earlier tries to evict the pod of a stop; "" when
+// nothing is.
+func (s *stop) triedBefore() string {
+	switch {
+	case s.refused != nil && s.refused.Errored:
+		return "tried before: " + s.refused.Message
+	case s.step != nil && s.pod != nil && s.step.Pod == s.pod.UID && s.step.Problem != "":
+		return "tried before: " + s.step.Problem
+	}
+	return ""
+}
+
 // keptRefusals is how many are remembered: enough to let every other node of a large
 // cluster have its turn, and so few that the ledger fits into a ConfigMap.
 const keptRefusals = 5000

@@ -61,8 +61,9 @@ func (t *tour) goOn(s *stop, note string) hold {
 	if t.mustDrain(s) {
 		return t.drain(s)
 	}
+	before := s.triedBefore()
 	t.evict(s)
-	return hold{action: Evict, reason: Start, message: note}
+	return hold{action: Evict, reason: Start, message: cmp.Or(before, note)}
 }
 
 // heldByTrials keeps a node from a revision that enough others try.

@@ -82,7 +82,7 @@ func (t *tour) heldByAttempt(s *stop) hold {
 		return hold{}
 	}
 	t.alarm.at(certain)
-	return hold{Wait, Checking, t.after(certain), "it is awaited whether the pod is being evicted"}
+	return hold{Wait, Checking, t.after(certain), s.step.cameToNothing("it is awaited whether the pod is being evicted")}
 }
 
 func (t *tour) heldBySomebody(s *stop) hold {
@@ -308,7 +308,7 @@ func (t *tour) giveWay(s *stop) {
 	}
 	r := Refusal{
 		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: pod.UID, At: t.now, Errored: true,
-		Message: "no eviction was possible within " + doubt.String(), Drained: !s.visit.Drain.Done.IsZero(),
+		Message: s.step.cameToNothing("no eviction was possible within " + doubt.String()), Drained: !s.visit.Drain.Done.IsZero(),
 	}
 	t.book.refuse(r)
 	s.refused = &r

@@ -62,6 +62,7 @@ type Step struct {
 	Settled      time.Time `json:"settled,omitzero"`   // when the new pod had settled
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
 	Retried      bool      `json:"retried,omitzero"`   // another pod was evicted before in this visit
+	Problem      string    `json:"problem,omitempty"`  // what was said to the last try to evict, which came to nothing
 }
 
 // An Outcome says how a visit ended.

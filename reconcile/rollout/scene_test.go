@@ -107,13 +107,13 @@ func (s *scene) read(w []string) {
 		l.Failures = append(l.Failures, Failure{Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3], Revision: w[4],
 			Message: "it broke", At: s.now.Add(-time.Hour), Acknowledged: slices.Contains(w, "acknowledged"),
 			Gate: strings.TrimPrefix(strings.Join(slices.DeleteFunc(w[5:], func(word string) bool { return word == "acknowledged" }), ""), "gate=")})
-	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES [drain|drained|gate=GATE]]
+	case "refusal": // refusal POLICY NODE DAEMONSET REVISION AGE [TIMES [drain|drained|errored|gate=GATE]]
 		again := 0
 		if len(w) > 6 {
 			again = number(s.t, w[6]) - 1
 		}
 		_, gate, _ := strings.Cut(w[len(w)-1], "gate=")
-		l.Refusals = append(l.Refusals, Refusal{Gate: gate, Again: again, Drain: slices.Contains(w, "drain"), Drained: slices.Contains(w, "drained"), Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
+		l.Refusals = append(l.Refusals, Refusal{Gate: gate, Again: again, Errored: slices.Contains(w, "errored"), Drain: slices.Contains(w, "drain"), Drained: slices.Contains(w, "drained"), Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))

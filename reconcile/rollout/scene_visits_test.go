@@ -34,7 +34,7 @@ func (s *scene) readMeasured(w []string) Visit {
 }
 
 // readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
-// gone=AGE,replaced=AGE,settled=AGE,retried)...".
+// gone=AGE,replaced=AGE,settled=AGE,retried,problem=WORD)...".
 func (s *scene) readVisit(w []string) Visit {
 	s.t.Helper()
 	v := Visit{Policy: w[1], Node: w[2], Commit: "c0", Started: s.now.Add(-time.Hour)}
@@ -66,6 +66,8 @@ func (s *scene) readVisit(w []string) Visit {
 				step.Replaced = s.now.Add(-age(s.t, value))
 			case "settled":
 				step.Settled = s.now.Add(-age(s.t, value))
+			case "problem":
+				step.Problem = value
 			case "retried":
 				step.Retried = true
 			default:

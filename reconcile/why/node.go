@@ -51,6 +51,7 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 	pod := b.pods(set, node, d)
 	b.leak(d.DaemonSet, pod)
 	b.said(d.DaemonSet, pod, d.State)
+	b.tried(d, pod)
 	if d.Reason != rollout.UpToDate {
 		b.hold(set)
 		b.policy(d.Policy)
@@ -228,6 +229,23 @@ func revisionWords(d *health.DaemonSet, p *health.Pod) string {
 		return p.Hash + ", the same template as " + d.Revision
 	}
 	return p.Hash
+}
+
+// tried says what was said to evictions of the pod that came to nothing.
+func (b *builder) tried(d rollout.Decision, pod *health.Pod) {
+	l := b.Plan.Rollout.Ledger
+	for _, r := range l.Refusals {
+		if r.Errored && r.Policy == d.Policy && r.Node == d.Node && pod != nil && r.Pod == pod.UID && !strings.Contains(d.Message, r.Message) {
+			b.add("tried", Note, "%s, at %s", r.Message, stamp(r.At))
+		}
+	}
+	for _, v := range l.Visits {
+		for _, s := range v.Steps {
+			if v.Policy == d.Policy && v.Node == d.Node && pod != nil && s.Pod == pod.UID && s.Problem != "" {
+				b.add("tried", Note, "the eviction came to nothing: %s", s.Problem)
+			}
+		}
+	}
 }
 
 // leak says why a pod is new though no visit made it.

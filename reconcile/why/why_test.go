@@ -319,16 +319,22 @@ none: no policy has a DaemonSet on this node
   note placement: agents/cni should not run here: the node does not have the label pool=gpu`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := input(t)
-			c.change(&in)
-			chains, err := why.Node(planned(t, in), "n1")
-			if err != nil || len(chains) != 1 {
-				t.Fatalf("%d chains, %v", len(chains), err)
-			}
-			if diff := cmp.Diff(strings.TrimSpace(c.want), lines(chains[0])); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			checkNode(t, c.change, c.want)
 		})
+	}
+}
+
+// checkNode compares the chain of n1 with what it is to be.
+func checkNode(t *testing.T, change func(*why.Input), want string) {
+	t.Helper()
+	in := input(t)
+	change(&in)
+	chains, err := why.Node(planned(t, in), "n1")
+	if err != nil || len(chains) != 1 {
+		t.Fatalf("%d chains, %v", len(chains), err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(want), lines(chains[0])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
