@@ -18,9 +18,9 @@ import (
 // stays until every DaemonSet is as Git says, and rights for as long as an account
 // that Git has dropped with them.
 func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inventory.ID][]string {
-	orphaned := map[inventory.ID]bool{}
+	orphaned := map[inventory.ID]inventory.ID{} // by the names that pods give them
 	for _, o := range obs.Orphans {
-		orphaned[o.ID] = true
+		orphaned[asNamed(o.ID)] = o.ID
 	}
 	if len(orphaned) == 0 {
 		return nil
@@ -28,8 +28,8 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 	users := map[inventory.ID][]string{}
 	use := func(ids []inventory.ID, user string) {
 		for _, id := range ids {
-			if orphaned[id] {
-				users[id] = append(users[id], user)
+			if orphan, is := orphaned[id]; is {
+				users[orphan] = append(users[orphan], user)
 			}
 		}
 	}
@@ -58,23 +58,41 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 	}
 	useRights(orphaned, users)
 	for _, ds := range unfinished(obs, vetoed) {
-		for id := range orphaned {
+		for id, orphan := range orphaned {
 			if granted[id.GroupKind] && (id.Namespace == "" || id.Namespace == ds.Namespace || id.GroupKind.Group == rightsGroup) {
-				users[id] = append(users[id], "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
+				users[orphan] = append(users[orphan], "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
 			}
 		}
 	}
 	return users
 }
 
+// asNamed is how pods know an object. A kustomization's namespace is on those too that
+// are in none, if kustomize does not know their kind.
+func asNamed(id inventory.ID) inventory.ID {
+	if clusterScoped[id.GroupKind] {
+		id.Namespace = ""
+	}
+	return id
+}
+
+var clusterScoped = map[schema.GroupKind]bool{
+	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}: true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:               true,
+	{Group: "resource.k8s.io", Kind: "DeviceClass"}:            true,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:        true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}:               true,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:            true,
+}
+
 // useRights keeps the rights that an account in use may have. A binding of any
 // namespace can name it.
-func useRights(orphaned map[inventory.ID]bool, users map[inventory.ID][]string) {
-	for account := range orphaned {
+func useRights(orphaned map[inventory.ID]inventory.ID, users map[inventory.ID][]string) {
+	for _, account := range orphaned {
 		if account.GroupKind != serviceAccountKind || len(users[account]) == 0 {
 			continue
 		}
-		for right := range orphaned {
+		for _, right := range orphaned {
 			if right.GroupKind.Group == rightsGroup {
 				users[right] = append(users[right], inventory.Format(account)+" perhaps, which is in use")
 			}
@@ -111,6 +129,7 @@ var granted = map[schema.GroupKind]bool{
 	{Group: rightsGroup, Kind: "Role"}:                  true,
 	{Group: rightsGroup, Kind: "RoleBinding"}:           true,
 	{Group: "storage.k8s.io", Kind: "CSIDriver"}:        true,
+	{Group: "resource.k8s.io", Kind: "DeviceClass"}:     true,
 }
 
 // unfinished are our DaemonSets that are not yet as Git says: what waits to be
@@ -146,10 +165,14 @@ func unfinished(obs Observation, vetoed map[inventory.ID]inventory.Veto) []inven
 
 // mentionable are the kinds that a pod template names.
 var mentionable = map[schema.GroupKind]bool{
-	{Kind: "ConfigMap"}:                                 true,
-	{Kind: "PersistentVolumeClaim"}:                     true,
-	{Kind: "Secret"}:                                    true,
-	{Kind: "ServiceAccount"}:                            true,
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: true,
-	{Group: "node.k8s.io", Kind: "RuntimeClass"}:        true,
+	{Kind: "ConfigMap"}:                                        true,
+	{Kind: "PersistentVolumeClaim"}:                            true,
+	{Kind: "Secret"}:                                           true,
+	{Kind: "ServiceAccount"}:                                   true,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:        true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:               true,
+	{Group: "resource.k8s.io", Kind: "ResourceClaim"}:          true,
+	{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}:  true,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:            true,
+	{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}: true,
 }

@@ -153,6 +153,20 @@ func TestConfigMapOfALivePodOrTemplateIsNotPruned(t *testing.T) {
 	}
 }
 
+// A kustomization's namespace is on every object whose kind kustomize does not know.
+func TestWhatIsInNoNamespaceIsKnownWhateverTheKustomizationPutOnIt(t *testing.T) {
+	obs := observe(t, governed)
+	bundle := inventory.ID{GroupKind: schema.GroupKind{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}, Name: "roots"}
+	obs.Pods[0].References = []inventory.ID{bundle}
+	bundle.Namespace = "elsewhere"
+	obs.State.Inventory = inventory.NewSet(bundle, configMap("a"), configMap("b"))
+	obs.Changes = []inventory.Change{unchanged(configMap("a")), unchanged(configMap("b"))}
+	obs.Orphans = []inventory.Live{{ID: bundle, UID: "bundle", Annotations: owned}}
+	if got := objectDecisions(mustPlan(t, obs, open))[inventory.Format(bundle)]; got != "Hold InUse" {
+		t.Errorf("decided %s, want Hold InUse", got)
+	}
+}
+
 func TestRightsStayWhileADaemonSetWaits(t *testing.T) {
 	obs := observe(t, governed)
 	binding := inventory.ID{GroupKind: schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}, Name: "cni"}

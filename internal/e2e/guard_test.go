@@ -160,10 +160,10 @@ func (w *world) live(t *testing.T, n needed) *unstructured.Unstructured {
 
 func (w *world) where(n needed) (namespace, name string) {
 	parts := strings.Split(n.object, "/")
-	if len(parts) == 3 {
+	if len(parts) == 3 && !strings.HasPrefix(n.object, "DeviceClass") { // on which kustomize puts a namespace
 		return parts[1], parts[2]
 	}
-	return "", parts[1]
+	return "", parts[len(parts)-1]
 }
 
 // watchDeletion watches an object from now on. What it returns waits until its
@@ -193,5 +193,57 @@ func (w *world) watchDeletion(t *testing.T, n needed) func(*testing.T) string {
 				t.Fatalf("%s was not deleted", n.object)
 			}
 		}
+	}
+}
+
+// Before any pod runs, the template in force alone needs what it names, and what that
+// needs in turn.
+func TestWhatTheTemplateInForceNeedsStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.start(t)
+	own := w.namespace
+	devices, storage := schema.GroupVersion{Group: "resource.k8s.io", Version: "v1"}, schema.GroupVersion{Group: "storage.k8s.io", Version: "v1"}
+	all := []needed{
+		{"ResourceClaimTemplate.resource.k8s.io/" + own + "/gpu", devices.WithResource("resourceclaimtemplates"), fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\nmetadata: {name: gpu}\nspec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: %s}}]}}}\n", own)},
+		{"DeviceClass.resource.k8s.io/" + own + "/" + own, devices.WithResource("deviceclasses"), fmt.Sprintf("apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: %s}\nspec: {}\n", own)},
+		{"StorageClass/" + own, storage.WithResource("storageclasses"), fmt.Sprintf("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: %s}\nprovisioner: example.com/none\n", own)},
+	}
+	needy := strings.Replace(daemonSet("1", "v1"), "      containers:", fmt.Sprintf(`      nodeSelector: {nowhere: "true"}
+      resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+      volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: %s, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}}}}]
+      containers:`, own), 1)
+	plain := strings.Replace(daemonSet("2", "v1"), "      containers:", "      nodeSelector: {nowhere: \"true\"}\n      containers:", 1)
+	files := func(agent string, night span, more ...needed) map[string]string {
+		out := map[string]string{"agent.yaml": agent, "rules.yaml": rules{windows: "night", more: night.window("night")}.yaml(w)}
+		for i := range len(all) {
+			out[fmt.Sprintf("other-%d.yaml", i)] = configMap(fmt.Sprintf("other-%d", i), "1")
+		}
+		for i, n := range more {
+			out[fmt.Sprintf("needed-%d.yaml", i)] = n.manifest
+		}
+		return w.fleet(out)
+	}
+	w.inForce(t, w.commit(t, "version 1, and what it needs", files(needy, far(), all...)))
+	var deletions []func(*testing.T) string
+	for _, n := range all {
+		deletions = append(deletions, w.watchDeletion(t, n))
+	}
+	w.inForce(t, w.commit(t, "version 2 needs nothing", files(plain, far())))
+	for _, n := range all {
+		w.noteOn(t, n.object, inventory.InUse)
+	}
+	w.polled(t, 2)
+	for _, n := range all {
+		if o := w.live(t, n); o.GetDeletionTimestamp() != nil {
+			t.Errorf("%s is deleted while the template in force needs it", n.object)
+		}
+	}
+	w.inForce(t, w.commit(t, "open tonight", files(plain, span{second(0), second(time.Hour)})))
+	for _, deleted := range deletions {
+		deleted(t)
+	}
+	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "2" {
+		t.Errorf("they are gone before version 2 is in force: %s", got)
 	}
 }

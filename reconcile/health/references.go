@@ -24,6 +24,9 @@ func References(spec *corev1.PodSpec, namespace string) []inventory.ID {
 	if spec.RuntimeClassName != nil {
 		r.cluster("node.k8s.io", "RuntimeClass", *spec.RuntimeClassName)
 	}
+	for _, c := range spec.ResourceClaims {
+		r.claim(c)
+	}
 	for _, s := range spec.ImagePullSecrets {
 		r.core("Secret", s.Name)
 	}
@@ -53,6 +56,16 @@ func (r *referrer) core(kind, name string) {
 func (r *referrer) cluster(group, kind, name string) {
 	if name != "" {
 		r.ids = append(r.ids, inventory.ID{Name: name, GroupKind: schema.GroupKind{Group: group, Kind: kind}})
+	}
+}
+
+// claim is on devices: one claim for all, or a template of one for each pod.
+func (r *referrer) claim(c corev1.PodResourceClaim) {
+	const group = "resource.k8s.io"
+	for kind, name := range map[string]*string{"ResourceClaim": c.ResourceClaimName, "ResourceClaimTemplate": c.ResourceClaimTemplateName} {
+		if name != nil && *name != "" {
+			r.ids = append(r.ids, inventory.ID{Namespace: r.namespace, Name: *name, GroupKind: schema.GroupKind{Group: group, Kind: kind}})
+		}
 	}
 }
 
@@ -100,6 +113,10 @@ func (r *referrer) volume(v *corev1.VolumeSource) {
 		r.core("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
 	case v.Projected != nil:
 		r.projected(v.Projected.Sources)
+	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
+		if class := v.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName; class != nil {
+			r.cluster("storage.k8s.io", "StorageClass", *class)
+		}
 	case v.CSI != nil:
 		r.secret(v.CSI.NodePublishSecretRef)
 	default:
@@ -114,6 +131,9 @@ func (r *referrer) projected(sources []corev1.VolumeProjection) {
 		}
 		if s.Secret != nil {
 			r.core("Secret", s.Secret.Name)
+		}
+		if s.ClusterTrustBundle != nil && s.ClusterTrustBundle.Name != nil {
+			r.cluster("certificates.k8s.io", "ClusterTrustBundle", *s.ClusterTrustBundle.Name)
 		}
 	}
 }

@@ -24,6 +24,9 @@ func TestReferences(t *testing.T) {
 serviceAccountName: sa
 priorityClassName: critical
 runtimeClassName: gvisor
+resourceClaims:
+- {name: gpu, resourceClaimName: shared-gpu}
+- {name: nic, resourceClaimTemplateName: nic}
 imagePullSecrets: [{name: pull}]
 volumes:
 - {name: a, configMap: {name: cm-volume, optional: true}}
@@ -35,9 +38,13 @@ volumes:
     - configMap: {name: cm-projected}
     - secret: {name: secret-projected}
     - serviceAccountToken: {path: token}
+    - clusterTrustBundle: {name: roots, path: roots.pem}
+    - clusterTrustBundle: {signerName: example.com/signer, path: signer.pem}
 - {name: e, csi: {driver: x, nodePublishSecretRef: {name: secret-csi}}}
 - {name: f, cephfs: {monitors: [m], secretRef: {name: secret-ceph}}}
 - {name: g, hostPath: {path: /}}
+- {name: h, ephemeral: {volumeClaimTemplate: {spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}
+- {name: j, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}
 initContainers:
 - {name: i, env: [{name: A, valueFrom: {secretKeyRef: {name: secret-init, key: k}}}]}
 containers:
@@ -59,10 +66,12 @@ ephemeralContainers:
 		got = append(got, inventory.Format(id))
 	}
 	want := strings.Fields(`
-		ConfigMap/ns/cm-env ConfigMap/ns/cm-from ConfigMap/ns/cm-projected ConfigMap/ns/cm-volume
-		PersistentVolumeClaim/ns/claim PriorityClass/critical RuntimeClass/gvisor
+		ClusterTrustBundle.certificates.k8s.io/roots ConfigMap/ns/cm-env ConfigMap/ns/cm-from ConfigMap/ns/cm-projected ConfigMap/ns/cm-volume
+		PersistentVolumeClaim/ns/claim PriorityClass/critical
+		ResourceClaim.resource.k8s.io/ns/shared-gpu ResourceClaimTemplate.resource.k8s.io/ns/nic RuntimeClass/gvisor
 		Secret/ns/pull Secret/ns/secret-ceph Secret/ns/secret-csi Secret/ns/secret-ephemeral Secret/ns/secret-from
-		Secret/ns/secret-init Secret/ns/secret-projected Secret/ns/secret-volume ServiceAccount/ns/sa`)
+		Secret/ns/secret-init Secret/ns/secret-projected Secret/ns/secret-volume ServiceAccount/ns/sa
+		StorageClass/fast`)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -263,6 +263,18 @@ func naming(ids []inventory.ID) *corev1.PodSpec {
 			spec.PriorityClassName = id.Name
 		case "RuntimeClass":
 			spec.RuntimeClassName = &id.Name
+		case "ResourceClaim":
+			spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimName: &id.Name})
+		case "ResourceClaimTemplate":
+			spec.ResourceClaims = append(spec.ResourceClaims, corev1.PodResourceClaim{ResourceClaimTemplateName: &id.Name})
+		case "StorageClass":
+			volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &id.Name},
+			}}})
+		case "ClusterTrustBundle":
+			volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &id.Name}},
+			}}})
 		}
 	}
 	return spec

@@ -5,6 +5,7 @@ package snapshot
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -338,5 +339,24 @@ func TestChangesFromASnapshot(t *testing.T) {
 		if len(got.Orphans) != 1 || got.Orphans[0].ID != configMap("orphan") {
 			t.Errorf("orphans: %v", got.Orphans)
 		}
+	}
+}
+
+// A template that is put together names what the one that it stands for did.
+func TestTemplateNamesWhatIsToBeNamed(t *testing.T) {
+	var ids []inventory.ID
+	for _, text := range []string{
+		"ClusterTrustBundle.certificates.k8s.io/roots", "ConfigMap/ns/c", "PersistentVolumeClaim/ns/p", "PriorityClass/high",
+		"ResourceClaim.resource.k8s.io/ns/shared", "ResourceClaimTemplate.resource.k8s.io/ns/gpu", "RuntimeClass/gvisor", "Secret/ns/s", "ServiceAccount/ns/a", "StorageClass/fast",
+	} {
+		id, err := inventory.ParseFormat(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, inventory.Compare)
+	if diff := cmp.Diff(ids, health.References(naming(ids), "ns")); diff != "" {
+		t.Error(diff)
 	}
 }
