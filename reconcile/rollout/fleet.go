@@ -36,8 +36,8 @@ type fleet struct {
 
 	locked map[string]locked // by node: what a DaemonSet says that it is about to do to it
 
-	outdated  []int // by set: its pods of another revision
-	populated bool  // some pod of theirs is there
+	outdated  []int  // by set: its pods of another revision
+	populated []bool // by set: a pod of it is there
 
 	inquiry *inquiry
 }
@@ -149,7 +149,7 @@ func (f *fleet) indexPods() {
 	}
 	f.first = make([]int32, len(f.nodes)*len(f.sets))
 	f.next = make([]int32, len(f.pods))
-	f.outdated = make([]int, len(f.sets))
+	f.outdated, f.populated = make([]int, len(f.sets)), make([]bool, len(f.sets))
 	var owner types.UID // of the pod before, since pods come in runs of one
 	var host string
 	set, node, owned, hosted := 0, 0, false, false
@@ -174,7 +174,7 @@ func (f *fleet) indexPods() {
 		upToDate := d.UpToDate(p)
 		f.outdated[set] += one(!upToDate)
 		d.admitted = d.admitted || upToDate
-		f.populated = true
+		f.populated[set] = true
 	}
 }
 

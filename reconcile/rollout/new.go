@@ -59,7 +59,7 @@ func New(obs Observed, policies []policy.UpgradePolicy, now time.Time) Plan {
 
 	f, b, a := newFleet(obs, now), newBook(obs.Ledger), &alarm{now: now}
 	f.inquiry = newInquiry(obs, a)
-	f.weighLoss(b.lost, a)
+	f.weighLoss(b.lost, policies, a)
 	b.handover(f, policies, a)
 	b.begins(f)
 	plan := Plan{Decisions: make([]Decision, 0, min(len(obs.Nodes)*len(policies), len(obs.Pods)))}

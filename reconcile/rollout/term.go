@@ -3,9 +3,13 @@
 package rollout
 
 import (
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"lamplighter.dev/reconcile/health"
+	"lamplighter.dev/reconcile/policy"
 )
 
 // A Term is the time for which one process leads. It begins with an optimistic
@@ -24,6 +28,9 @@ type Term struct {
 	// Lost says that pods were there when it began, and nothing was remembered. It
 	// is dropped when nothing can be on its way any more that was decided before.
 	Lost bool `json:"lost,omitzero"`
+	// LostBefore is the start of the term in which that was found out; zero when it is
+	// this one.
+	LostBefore time.Time `json:"lostBefore,omitzero"`
 }
 
 // Lead gives the ledger to a leader for his term: as it is, if the term is in
@@ -37,7 +44,14 @@ func (l Ledger) Lead(leader string, term Term) (Ledger, bool) {
 	case term.Number > 0 && term.Number <= l.Term.Number:
 		return l, false
 	}
-	l.Term = Term{Number: max(term.Number, l.Term.Number) + 1, Leader: leader, Lost: l.Term.Lost}
+	next := Term{Number: max(term.Number, l.Term.Number) + 1, Leader: leader}
+	if l.Term.Lost {
+		next.Lost, next.LostBefore = true, l.Term.LostBefore
+		if next.LostBefore.IsZero() {
+			next.LostBefore = l.Term.Since
+		}
+	}
+	l.Term = next
 	return l, true
 }
 
@@ -53,12 +67,35 @@ func (f *fleet) certain(s *Step) time.Time {
 
 // weighLoss finds out whether the term is young and has lost the ledger. Then
 // evictions may be on their way that nobody remembers.
-func (f *fleet) weighLoss(lost bool, a *alarm) {
-	lost = lost && f.term.Number > 0 && f.populated
-	certain := f.term.Since.Add(doubt)
+func (f *fleet) weighLoss(lost bool, policies []policy.UpgradePolicy, a *alarm) {
+	lost = lost && f.term.Number > 0 && f.runPods(policies)
+	certain := f.lossCertain()
 	if f.term.Lost = (lost || f.term.Lost) && f.sure.Before(certain); f.term.Lost {
 		a.at(certain)
+		return
 	}
+	f.term.LostBefore = time.Time{}
+}
+
+// lossCertain is when nothing is on its way any more that was decided before the
+// loss. The clock of another term, by which that may have been found out, may differ
+// from ours.
+func (f *fleet) lossCertain() time.Time {
+	certain := f.term.Since.Add(doubt)
+	if before := f.term.LostBefore; !before.IsZero() && before.Add(2*doubt).Before(certain) {
+		return before.Add(2 * doubt)
+	}
+	return certain
+}
+
+// runPods says that a pod of a policy's DaemonSet is there.
+func (f *fleet) runPods(policies []policy.UpgradePolicy) bool {
+	return slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool {
+		return slices.ContainsFunc(p.DaemonSets, func(name types.NamespacedName) bool {
+			set, exists := f.bySet[name]
+			return exists && f.populated[set]
+		})
+	})
 }
 
 // heldByLoss keeps everything as it is for as long.
@@ -66,7 +103,7 @@ func (t *tour) heldByLoss(*stop) hold {
 	if !t.term.Lost {
 		return hold{}
 	}
-	return hold{Hold, Checking, t.after(t.term.Since.Add(doubt)), "nothing is on record of what was done before, and evictions may be on their way"}
+	return hold{Hold, Checking, t.after(t.lossCertain()), "nothing is on record of what was done before, and evictions may be on their way"}
 }
 
 // doubtful says that the eviction may have been sent although its pod looks

@@ -143,3 +143,46 @@ func TestFirstPodsWaitForNoLostLedger(t *testing.T) {
 		t.Errorf("evicts on %q, want on a", got)
 	}
 }
+
+// Each one-shot pass is a term of its own. What was lost before the first of them is
+// certain after a while, however many there are since.
+func TestLossIsOverInALaterTerm(t *testing.T) {
+	s := readScene(t, "lost\npolicy cni cni\ndaemonset cni new\nnode a cni=old\nnode b cni=old")
+	pass := func(after time.Duration) string {
+		s.observed.Ledger, _ = s.observed.Ledger.Lead("apply", Term{})
+		plan := New(s.observed, s.policies, s.now.Add(after))
+		s.observed.Ledger = plan.Ledger
+		return evicted(plan)
+	}
+	for _, after := range []time.Duration{0, 30 * time.Second, 90 * time.Second} {
+		if got := pass(after); got != "" {
+			t.Errorf("%s later: evicts on %q, want on none", after, got)
+		}
+	}
+	if got := pass(2 * time.Minute); got != "a" {
+		t.Errorf("two minutes later: evicts on %q, want on a", got)
+	}
+	if s.observed.Ledger.Term.Lost {
+		t.Error("the loss is still on record")
+	}
+}
+
+// By a clock that was far ahead, nothing was lost in the future.
+func TestLossByAClockThatWasAhead(t *testing.T) {
+	s := readScene(t, "lost\npolicy cni cni\ndaemonset cni new\nnode a cni=old")
+	s.observed.Ledger.Term = Term{Number: 1, Lost: true, Since: s.now.Add(time.Hour)}
+	s.observed.Ledger, _ = s.observed.Ledger.Lead("next", Term{})
+	s.observed.Ledger = New(s.observed, s.policies, s.now).Ledger
+	if got := evicted(New(s.observed, s.policies, s.now.Add(time.Minute))); got != "a" {
+		t.Errorf("evicts on %q, want on a", got)
+	}
+}
+
+// In every cluster there are DaemonSets of others.
+func TestPodsOfOthersAreNoLoss(t *testing.T) {
+	s := readScene(t, "lost\npolicy cni cni\ndaemonset cni new\ndaemonset proxy new\nnode a proxy=new\nnode b proxy=new")
+	s.observed.Ledger.Term = Term{Number: 1}
+	if New(s.observed, s.policies, s.now).Ledger.Term.Lost {
+		t.Error("a new installation has lost something")
+	}
+}
