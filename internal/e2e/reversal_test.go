@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"lamplighter.dev/internal/testkit"
@@ -146,7 +148,7 @@ func TestReversalGoesOnWhileTheNextCommitIsRefused(t *testing.T) {
 	with := func(version, tag string, more ...string) map[string]string {
 		files := map[string]string{
 			"agent.yaml": daemonSet(version, tag), "a.yaml": configMap("a", version),
-			"rules.yaml": rules{maxUnavailable: "2", readyTimeout: 10 * time.Second, fields: "  onFailure: Revert\n"}.yaml(w),
+			"rules.yaml": rules{maxUnavailable: "2", readyTimeout: 20 * time.Second, fields: "  onFailure: Revert\n"}.yaml(w),
 		}
 		for _, text := range more {
 			files["more.yaml"] = text
@@ -158,6 +160,13 @@ func TestReversalGoesOnWhileTheNextCommitIsRefused(t *testing.T) {
 	w.allSettled(t)
 	bad := w.commit(t, "a bad build", with("2", "never-ready"))
 	w.inForce(t, bad)
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		pods, err := w.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=agent"})
+		if err == nil && !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Annotations[versionKey] == "2" }) {
+			err = errors.New("no node has the bad version yet")
+		}
+		return err
+	})
 	refused := w.commit(t, "a cure that is refused", with("3", "v3", invalid))
 	if problem := w.refused(t, refused); !strings.Contains(problem, "invalid") {
 		t.Errorf("problem: %q", problem)
