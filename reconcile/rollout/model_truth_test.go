@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
@@ -26,6 +27,7 @@ type truth struct {
 type takenPod struct {
 	policy, node string
 	set          int
+	pod          types.UID
 }
 
 // triedSet is where the revision in force was tried, for as long as no pod of it
@@ -114,15 +116,25 @@ func (t *truth) recorded(m *model, p *pendingPlan) {
 	t.failures = append(t.failures, p.plan.Ledger.Failures...)
 }
 
-// held are the nodes that a policy has put out of service, each once.
-func (t *truth) held(policy string) []string {
+// held are the nodes that a policy has put out of service, each once, without those
+// that were back when a plan was made.
+func (t *truth) held(p *pendingPlan, policy string) []string {
 	var nodes []string
-	for _, p := range t.taken {
-		if p.policy == policy && !slices.Contains(nodes, p.node) {
-			nodes = append(nodes, p.node)
+	for _, taken := range t.taken {
+		if taken.policy == policy && !slices.Contains(nodes, taken.node) && !p.sawBack(taken) {
+			nodes = append(nodes, taken.node)
 		}
 	}
 	return nodes
+}
+
+// sawBack says that another pod was there when a plan was made, and available.
+func (p *pendingPlan) sawBack(taken takenPod) bool {
+	d := &p.obs.DaemonSets[taken.set]
+	limits := health.Limits{MinReady: time.Duration(p.policy(taken.policy).MinReadySeconds) * time.Second}
+	return slices.ContainsFunc(p.obs.Pods, func(o *health.Pod) bool {
+		return o.Node == taken.node && o.Owner == d.UID && o.UID != taken.pod && limits.Available(d, o, p.made)
+	})
 }
 
 // evicted holds an eviction that is sent against the truth.
@@ -138,13 +150,13 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 		m.Errorf("I2: evicts on %s, and no visit is on record", d.Node)
 	}
 	up := m.up(d.Node, pol, p.made)
-	held := t.held(d.Policy)
+	held := t.held(p, d.Policy)
 	if !slices.Contains(held, d.Node) && (up || !open) {
 		t.checkHeld(m, p, d, pol, held)
 	}
 	t.checkTried(m, p, d, pod, pol)
 	t.checkSoaked(m, p, d, pol, up)
-	t.taken = append(t.taken, takenPod{d.Policy, d.Node, pod.set})
+	t.taken = append(t.taken, takenPod{d.Policy, d.Node, pod.set, pod.UID})
 }
 
 // up says that every DaemonSet of a policy serves on the node, and did so when a
