@@ -128,7 +128,9 @@ func (t *tour) evict(s *stop) {
 		next.Retried = step.Retried || step.Pod != next.Pod
 		*step = next
 	case !t.doubtful(step):
-		step.Evicted, step.Term = t.now, t.term.Number
+		step.Evicted, step.Term, step.Resent = t.now, t.term.Number, false
+	default:
+		step.Resent = true
 	}
 	t.alarm.at(t.certain(s.visit.step(d.key))) // in case nothing comes of it
 }

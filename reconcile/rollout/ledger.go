@@ -63,6 +63,7 @@ type Step struct {
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
 	Retried      bool      `json:"retried,omitzero"`   // another pod was evicted before in this visit
 	Problem      string    `json:"problem,omitempty"`  // what was said to the last try to evict, which came to nothing
+	Resent       bool      `json:"resent,omitzero"`    // the same eviction was sent before, and what came of that is not known
 }
 
 // An Outcome says how a visit ended.
@@ -249,7 +250,8 @@ func (l Ledger) withoutPause(policy string) Ledger {
 // visit that had not begun ends with it, so that other nodes get its slot. One
 // in which a pod was evicted before stays open: its node may be down by our
 // doing. So does one that an earlier term has left, whose leader may have sent the
-// same eviction a moment later. The decision may be to drain: then the eviction that
+// same eviction a moment later, and one for which the same was sent before: an answer
+// that never came says nothing of what became of that. The decision may be to drain: then the eviction that
 // was to follow would be refused, and nothing was done.
 func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 	if d.Pod == nil {
@@ -268,7 +270,7 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 		}
 		l.Refusals[slices.IndexFunc(l.Refusals, r.sameNode)].Drained = !v.Drain.Done.IsZero()
 		v.Steps = slices.DeleteFunc(v.Steps, func(s Step) bool {
-			return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried && s.Term == l.Term.Number
+			return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried && !s.Resent && s.Term == l.Term.Number
 		})
 	}
 	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node && len(v.Steps) == 0 })

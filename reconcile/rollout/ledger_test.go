@@ -321,3 +321,24 @@ func TestRefusalsInARowAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// An eviction that was not answered may be carried out all the same. When it is sent
+// again and refused its node keeps its slot, until nothing can come of the first one.
+func TestRefusalOfARepeatedEvictionKeepsItsSlotForAWhile(t *testing.T) {
+	s := readScene(t, "policy cni cni\ndaemonset cni new proven\nnode a cni=old\nnode b cni=old")
+	plan := New(s.observed, s.policies, s.now)
+	if got := evicted(plan); got != "a" {
+		t.Fatalf("evicts on %q, want on a", got)
+	}
+	s.observed.Ledger = plan.Ledger
+	plan = New(s.observed, s.policies, s.now.Add(time.Second))
+	if got := evicted(plan); got != "a" {
+		t.Fatalf("evicts on %q without an answer, want on a again", got)
+	}
+	s.observed.Ledger = plan.Ledger.Refuse(plan.Decisions[0], "budget", s.now.Add(time.Second))
+	for after, want := range map[time.Duration]string{2 * time.Second: "", 59 * time.Second: "", time.Minute: "b"} {
+		if got := evicted(New(s.observed, s.policies, s.now.Add(after))); got != want {
+			t.Errorf("%s later: evicts on %q, want on %q", after, got, want)
+		}
+	}
+}

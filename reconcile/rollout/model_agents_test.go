@@ -171,6 +171,7 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 	dies := !calm && m.chance(16)
 	ledger := p.plan.Ledger
 	m.truth.serve(m)
+	m.carryOut()
 	for i := range p.plan.Decisions {
 		d := &p.plan.Decisions[i]
 		switch {
@@ -180,6 +181,9 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 			m.say("dies half-way")
 			return
 		case m.fails && !calm:
+			if m.chance(4) {
+				m.late = append(m.late, lateEviction{p, d, m.now.Add(staleness)})
+			}
 			continue
 		}
 		if m.evict(p, d) == Refused {
@@ -189,6 +193,23 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 	if p.version == m.version && !(!calm && m.chance(16)) {
 		m.write(ledger)
 	}
+}
+
+// lateEviction is one that has failed, as far as its agent knows.
+type lateEviction struct {
+	plan     *pendingPlan
+	decision *Decision
+	until    time.Time
+}
+
+// carryOut is what becomes of some evictions that have failed.
+func (m *model) carryOut() {
+	for _, e := range m.late {
+		if !m.now.After(e.until) && m.evict(e.plan, e.decision) == Sent {
+			m.say("late")
+		}
+	}
+	m.late = nil
 }
 
 // evict is the API server's part. It asks its disruption budgets only about pods

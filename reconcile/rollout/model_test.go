@@ -138,7 +138,8 @@ type model struct {
 	agents   [2]*fakeAgent
 	leader   int
 	refuses  bool // there is a disruption budget
-	fails    bool // evictions come to nothing
+	fails    bool // evictions are not answered
+	late     []lateEviction
 	asked    bool // questions are asked, and answered as chance has it
 	over     bool // the trouble
 

@@ -13,12 +13,14 @@ import (
 func TestRefusedEvictionOfAnEarlierTermKeepsItsSlotForAWhile(t *testing.T) {
 	for _, test := range []struct {
 		name    string
+		visit   string
 		decided int // in which term
 		waits   time.Duration
 	}{
-		{"of this term", 2, 0},
-		{"of the term before", 1, time.Minute},
-		{"of before there were terms", 0, time.Minute},
+		{"of this term", "", 2, 0},
+		{"of this term, and not the first", "visit cni a cni:old>new(evicted=10s)", 2, 50 * time.Second},
+		{"of the term before", "visit cni a cni:old>new(evicted=10s)", 1, time.Minute},
+		{"of before there were terms", "visit cni a cni:old>new(evicted=10s)", 0, time.Minute},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := readScene(t, `
@@ -26,9 +28,11 @@ policy cni cni
 daemonset cni new proven
 node a cni=old
 node b cni=old
-visit cni a cni:old>new(evicted=10s)`)
+`+test.visit)
 			s.observed.Ledger.Term = Term{Number: 2, Leader: "second"}
-			s.observed.Ledger.Visits[0].Steps[0].Term = test.decided
+			for i := range s.observed.Ledger.Visits {
+				s.observed.Ledger.Visits[i].Steps[0].Term = test.decided
+			}
 			plan := New(s.observed, s.policies, s.now)
 			if got := evicted(plan); got != "a" {
 				t.Fatalf("evicts on %q, want on a again", got)

@@ -106,7 +106,7 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 	v.Finished, v.Outcome = now, outcome
 	for i := range v.Steps {
 		s := &v.Steps[i]
-		s.Pod, s.Term, s.Gone, s.Replaced, s.Problem = "", 0, time.Time{}, time.Time{}, "" // of no use to history
+		s.Pod, s.Term, s.Gone, s.Replaced, s.Resent, s.Problem = "", 0, time.Time{}, time.Time{}, false, "" // of no use to history
 	}
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
