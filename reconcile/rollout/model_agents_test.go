@@ -42,6 +42,7 @@ type pendingPlan struct {
 	version  int // of the ledger that it was made from, and then of the one it has written
 	recorded bool
 	made     time.Time
+	clock    time.Time // what it was by its agent's
 }
 
 // staleness bounds how old a view is, and how long an agent that has lost its
@@ -84,7 +85,7 @@ func (m *model) pass(a *fakeAgent) {
 	if a.offset.Abs() > 5*time.Second {
 		obs.ClockProblem = "the clock is off by " + a.offset.String()
 	}
-	p := &pendingPlan{plan: m.plan(obs, a.policies, now), obs: obs, policies: a.policies, version: m.version, made: m.now}
+	p := &pendingPlan{plan: m.plan(obs, a.policies, now), obs: obs, policies: a.policies, version: m.version, made: m.now, clock: now}
 	a.last = p.plan
 	m.ask(a, p.plan.Questions)
 	if m.tracing {

@@ -262,5 +262,6 @@ func (m *model) disturbLedger() {
 		m.say("the ledger is lost")
 		m.write(Ledger{})
 		m.truth.lost()
+		m.late = nil
 	}
 }

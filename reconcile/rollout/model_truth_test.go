@@ -133,7 +133,7 @@ func (p *pendingPlan) sawBack(taken takenPod) bool {
 	d := &p.obs.DaemonSets[taken.set]
 	limits := health.Limits{MinReady: time.Duration(p.policy(taken.policy).MinReadySeconds) * time.Second}
 	return slices.ContainsFunc(p.obs.Pods, func(o *health.Pod) bool {
-		return o.Node == taken.node && o.Owner == d.UID && o.UID != taken.pod && limits.Available(d, o, p.made)
+		return o.Node == taken.node && o.Owner == d.UID && o.UID != taken.pod && limits.Available(d, o, p.clock)
 	})
 }
 
@@ -149,7 +149,7 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 	if p.plan.Ledger.visitOf(d).step(d.DaemonSet.String()) == nil {
 		m.Errorf("I2: evicts on %s, and no visit is on record", d.Node)
 	}
-	up := m.up(d.Node, pol, p.made)
+	up := m.up(d.Node, pol, p.clock)
 	held := t.held(p, d.Policy)
 	if !slices.Contains(held, d.Node) && (up || !open) {
 		t.checkHeld(m, p, d, pol, held)
@@ -160,10 +160,10 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 }
 
 // up says that every DaemonSet of a policy serves on the node, and did so when a
-// plan was made: what has settled since could not be known to.
-func (m *model) up(node string, p *policy.UpgradePolicy, made time.Time) bool {
+// plan was made, by its clock: what has settled since could not be known to.
+func (m *model) up(node string, p *policy.UpgradePolicy, clock time.Time) bool {
 	for i, s := range m.sets {
-		if slices.Contains(p.DaemonSets, s.name) && !m.available(node, i, made) {
+		if slices.Contains(p.DaemonSets, s.name) && !m.available(node, i, clock) {
 			return false
 		}
 	}
