@@ -110,28 +110,33 @@ func (m *model) ready(p takenPod) bool {
 	return slices.ContainsFunc(m.pods, func(o *fakePod) bool { return o.Node == p.node && o.set == p.set && o.Ready && !o.Deleting })
 }
 
-// recorded notes the failures that a ledger holds.
+// recorded notes the failures that a ledger holds, and takes for served what its plan
+// saw so.
 func (t *truth) recorded(m *model, p *pendingPlan) {
+	t.taken = slices.DeleteFunc(t.taken, p.sawBack)
 	t.failures = t.failures[:0]
 	t.failures = append(t.failures, p.plan.Ledger.Failures...)
 }
 
-// held are the nodes that a policy has put out of service, each once, without those
-// that were back when a plan was made.
-func (t *truth) held(p *pendingPlan, policy string) []string {
+// held are the nodes that a policy has put out of service, each once.
+func (t *truth) held(policy string) []string {
 	var nodes []string
-	for _, taken := range t.taken {
-		if taken.policy == policy && !slices.Contains(nodes, taken.node) && !p.sawBack(taken) {
-			nodes = append(nodes, taken.node)
+	for _, p := range t.taken {
+		if p.policy == policy && !slices.Contains(nodes, p.node) {
+			nodes = append(nodes, p.node)
 		}
 	}
 	return nodes
 }
 
-// sawBack says that another pod was there when a plan was made, and available.
+// sawBack says that another pod was there when a plan was made, and available as far
+// as it knew.
 func (p *pendingPlan) sawBack(taken takenPod) bool {
-	d := &p.obs.DaemonSets[taken.set]
-	limits := health.Limits{MinReady: time.Duration(p.policy(taken.policy).MinReadySeconds) * time.Second}
+	pol := p.policy(taken.policy)
+	if pol == nil {
+		return false
+	}
+	d, limits := &p.obs.DaemonSets[taken.set], health.Limits{MinReady: time.Duration(pol.MinReadySeconds) * time.Second}
 	return slices.ContainsFunc(p.obs.Pods, func(o *health.Pod) bool {
 		return o.Node == taken.node && o.Owner == d.UID && o.UID != taken.pod && limits.Available(d, o, p.clock)
 	})
@@ -150,7 +155,7 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 		m.Errorf("I2: evicts on %s, and no visit is on record", d.Node)
 	}
 	up := m.up(d.Node, pol, p.clock)
-	held := t.held(p, d.Policy)
+	held := t.held(d.Policy)
 	if !slices.Contains(held, d.Node) && (up || !open) {
 		t.checkHeld(m, p, d, pol, held)
 	}
