@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"lamplighter.dev/inventory"
@@ -53,7 +54,7 @@ func seen(t *testing.T, generation int64) *Cluster {
 	revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "agents", Name: "cni-1", Labels: map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: "1"},
 		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", UID: "ds", Controller: &controls}},
-	}}
+	}, Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","spec":{"containers":null}}}}`)}}
 	for _, err := range []error{
 		c.feeds.daemonSets.informer.GetStore().Add(&record[*appsv1.DaemonSet]{meta: meta, value: ds}),
 		c.feeds.revisions.informer.GetStore().Add(&record[health.Revision]{meta: revision.ObjectMeta, value: health.RevisionOf(revision)}),

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -39,17 +40,18 @@ type DaemonSet struct {
 // hand, or that belongs to a DaemonSet of the same name before this one, does
 // not count. The hash is never computed, since it depends on the API server's
 // types and on collisions. It is trusted only once the DaemonSet controller has
-// observed the newest generation.
+// observed the newest generation, and only if it is of the template in force: what
+// is told of DaemonSets may be ahead of what is told of revisions.
 func DaemonSetOf(d *appsv1.DaemonSet, revisions []Revision) DaemonSet {
 	history := controlled(d, revisions)
-	hash := newestHash(history)
+	newest := newestOf(history)
 	return DaemonSet{
 		Name:               types.NamespacedName{Namespace: d.Namespace, Name: d.Name},
 		UID:                d.UID,
 		Created:            d.CreationTimestamp.Time,
 		Generation:         d.Generation,
-		Revision:           hash,
-		RevisionObserved:   hash != "" && d.Status.ObservedGeneration >= d.Generation,
+		Revision:           newest.Hash,
+		RevisionObserved:   newest.Hash != "" && d.Status.ObservedGeneration >= d.Generation && newest.isOf(&d.Spec.Template),
 		OnDelete:           d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType,
 		Hold:               holdOf(d.Annotations),
 		MinReadySeconds:    d.Spec.MinReadySeconds,
@@ -101,15 +103,18 @@ func controlled(d *appsv1.DaemonSet, revisions []Revision) []Revision {
 	return out
 }
 
-func newestHash(history []Revision) string {
-	var newest *Revision
-	for i := range history {
-		if r := &history[i]; newest == nil || r.Number > newest.Number || (r.Number == newest.Number && r.Name.Name > newest.Name.Name) {
+// newestOf is the revision with the highest number; the zero Revision if there is none.
+func newestOf(history []Revision) Revision {
+	var newest Revision
+	for i, r := range history {
+		if i == 0 || r.Number > newest.Number || (r.Number == newest.Number && r.Name.Name > newest.Name.Name) {
 			newest = r
 		}
 	}
-	if newest == nil {
-		return ""
-	}
-	return newest.Hash
+	return newest
+}
+
+// isOf says that the revision holds a pod template.
+func (r Revision) isOf(template *corev1.PodTemplateSpec) bool {
+	return r.Template != nil && apiequality.Semantic.DeepEqual(r.Template, template)
 }

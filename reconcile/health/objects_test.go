@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
@@ -21,13 +22,31 @@ func ownedBy(uid types.UID) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{Kind: "DaemonSet", UID: uid, Controller: new(true)}}
 }
 
+// templateOf is a pod template with an image.
+func templateOf(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "ds"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: image}}},
+	}
+}
+
+// templateData is how the DaemonSet controller keeps that in a revision.
+func templateData(image string) runtime.RawExtension {
+	return runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"ds"}},"spec":{"containers":[{"image":"` + image + `","name":"agent","resources":{}}]}}}}`)}
+}
+
 func TestRevision(t *testing.T) {
 	revision := func(name string, owner types.UID, number int64, hash string) *appsv1.ControllerRevision {
 		return &appsv1.ControllerRevision{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, OwnerReferences: ownedBy(owner), Labels: map[string]string{"controller-revision-hash": hash}},
 			Revision:   number,
+			Data:       templateData("v1"),
 		}
 	}
+	next := revision("d", "me", 7, "h7")
+	next.Data = templateData("v2")
+	unreadable := revision("f", "me", 8, "h8")
+	unreadable.Data.Raw = []byte(`{"spec":{}}`)
 	orphan := revision("copy", "", 99, "copied")
 	orphan.OwnerReferences = nil
 	elsewhere := revision("e", "me", 99, "elsewhere")
@@ -44,6 +63,8 @@ func TestRevision(t *testing.T) {
 		"nor one of an earlier namesake":         {[]*appsv1.ControllerRevision{revision("a", "me", 1, "h1"), revision("b", "before", 9, "h9")}, 5, "h1", true},
 		"nor one in another namespace":           {[]*appsv1.ControllerRevision{revision("a", "me", 1, "h1"), elsewhere}, 5, "h1", true},
 		"the newest generation is not observed":  {[]*appsv1.ControllerRevision{revision("a", "me", 1, "h1")}, 6, "h1", false},
+		"of another template":                    {[]*appsv1.ControllerRevision{revision("a", "me", 1, "h1"), next}, 5, "h7", false},
+		"of no template":                         {[]*appsv1.ControllerRevision{unreadable}, 5, "h8", false},
 		"none yet":                               {nil, 5, "", false},
 		"the label is read, the name is not":     {[]*appsv1.ControllerRevision{revision("ds-naive", "me", 1, "collided")}, 5, "collided", true},
 		"equal numbers: the same one every time": {[]*appsv1.ControllerRevision{revision("b", "me", 1, "hb"), revision("a", "me", 1, "ha")}, 5, "hb", true},
@@ -51,6 +72,7 @@ func TestRevision(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ds", UID: "me", Generation: tt.generation}}
+			ds.Spec.Template = templateOf("v1")
 			ds.Status.ObservedGeneration = 5
 			var revisions []Revision
 			for _, r := range tt.revisions {

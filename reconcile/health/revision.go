@@ -21,8 +21,9 @@ type Revision struct {
 	Owner      types.UID // of the DaemonSet that controls it; "" when none does
 	Hash       string
 	Number     int64
-	Deleting   bool           // has a deletionTimestamp
-	References []inventory.ID // what its template names; none when it cannot be read
+	Deleting   bool                    // has a deletionTimestamp
+	Template   *corev1.PodTemplateSpec // read only; nil when it cannot be read
+	References []inventory.ID          // what the template names
 }
 
 // RevisionOf reads a ControllerRevision object.
@@ -40,11 +41,12 @@ func RevisionOf(r *appsv1.ControllerRevision) Revision {
 	out.Owner = c.UID
 	var data struct {
 		Spec struct {
-			Template corev1.PodTemplateSpec `json:"template"`
+			Template *corev1.PodTemplateSpec `json:"template"`
 		} `json:"spec"`
 	}
-	if json.Unmarshal(r.Data.Raw, &data) == nil {
-		out.References = References(&data.Spec.Template.Spec, r.Namespace)
+	if json.Unmarshal(r.Data.Raw, &data) == nil && data.Spec.Template != nil {
+		out.Template = data.Spec.Template
+		out.References = References(&out.Template.Spec, r.Namespace)
 	}
 	return out
 }
