@@ -120,7 +120,8 @@ func (c *Cluster) marks(m metav1.Object) bool {
 // Strays are objects that carry our marks and were neither inspected last nor among
 // the orphans asked for last, sorted: of the kinds that are watched, and of those
 // that [Cluster.Sweep] has found some of. It comes after Orphans, and asks the API
-// server only about one that it has not seen before.
+// server only about one that it has not seen before. One that cannot be read is told
+// of all the same: nobody deletes it, and a pass has other things to do.
 func (c *Cluster) Strays(ctx context.Context) ([]inventory.Live, error) {
 	c.watchStrewn(ctx)
 	candidates := c.untracked()
@@ -135,16 +136,19 @@ func (c *Cluster) Strays(ctx context.Context) ([]inventory.Live, error) {
 	)
 	c.sideBySide(&work, len(candidates), func(i int) error {
 		l := candidates[i]
-		if before[l.ID] != l.UID {
-			still, err := c.stillMarked(ctx, l)
-			if err != nil || !still {
-				return err
-			}
+		still, err := before[l.ID] == l.UID, error(nil)
+		if !still {
+			still, err = c.stillMarked(ctx, l)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		out, seen[l.ID] = append(out, l), l.UID
-		return nil
+		if still || err != nil {
+			out = append(out, l)
+		}
+		if still {
+			seen[l.ID] = l.UID
+		}
+		return ctx.Err()
 	})
 	if err := work.Wait(); err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func (c *Cluster) Strays(ctx context.Context) ([]inventory.Live, error) {
 }
 
 // watchStrewn watches the kinds that have strays. A kind that cannot be watched has
-// none that could be told of.
+// none that could be told of, which is said once.
 func (c *Cluster) watchStrewn(ctx context.Context) {
 	c.mu.Lock()
 	var targets []target
@@ -165,7 +169,11 @@ func (c *Cluster) watchStrewn(ctx context.Context) {
 		targets = append(targets, target{id: inventory.ID{GroupKind: kind}, mapping: m})
 	}
 	c.mu.Unlock()
-	c.watchKinds(ctx, targets)
+	for _, err := range c.watchKinds(ctx, targets) {
+		if ctx.Err() == nil {
+			c.opts.Log.Warn("a kind may have objects of ours that nobody is told of", "err", err)
+		}
+	}
 }
 
 // untracked are the marked objects that the watches know of and nobody else does.

@@ -108,18 +108,14 @@ func TestSweepLooksWhereItMay(t *testing.T) {
 	w := newWorld(t, cluster.Options{})
 	w.pass(t, w.configMap(t, "a", "1"), w.objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: token}")[0])
 	w.owned = inventory.Set{}
-	answer := func(code int, reason metav1.StatusReason) *http.Response {
-		body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
-		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
-	}
 	var log bytes.Buffer
 	c := w.newCluster(t, cluster.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), RequestTimeout: 2 * time.Second})
 	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/services"):
-			return answer(http.StatusForbidden, metav1.StatusReasonForbidden), nil
+			return refusal(http.StatusForbidden, metav1.StatusReasonForbidden), nil
 		case strings.HasSuffix(r.URL.Path, "/leases"):
-			return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError), nil
+			return refusal(http.StatusInternalServerError, metav1.StatusReasonInternalError), nil
 		}
 		return nil, nil
 	})
@@ -131,4 +127,57 @@ func TestSweepLooksWhereItMay(t *testing.T) {
 	if said := log.String(); !strings.Contains(said, "list leases") || strings.Contains(said, "services") {
 		t.Errorf("the log says %q, want leases and nothing else", said)
 	}
+}
+
+// What may be watched and not read is told of as the watch has it: it is deleted by
+// nobody, and no reason to hold up a pass.
+func TestStrayThatCannotBeReadIsToldOf(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"), w.objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: token}")[0])
+	w.owned = inventory.Set{}
+	c := w.newCluster(t, cluster.Options{})
+	c.Sweep(t.Context())
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/secrets/token") {
+			return refusal(http.StatusForbidden, metav1.StatusReasonForbidden), nil
+		}
+		return nil, nil
+	})
+	if got, want := w.strays(t, c), "Secret/token"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w.requests.intercept(nil)
+	if err := w.Client.CoreV1().Secrets(w.namespace).Delete(t.Context(), "token", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.strays(t, c); got != "" {
+		t.Errorf("once it can be read and is gone: got %q, want none", got)
+	}
+}
+
+// A kind that has strays and cannot be watched has none that could be told of, and
+// that is said.
+func TestStraysThatCannotBeWatchedAreSaidToBe(t *testing.T) {
+	w := newWorld(t, cluster.Options{})
+	w.pass(t, w.configMap(t, "a", "1"), w.objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: token}")[0])
+	w.owned = inventory.Set{}
+	var log bytes.Buffer
+	c := w.newCluster(t, cluster.Options{Log: slog.New(slog.NewTextHandler(&log, nil)), RequestTimeout: 2 * time.Second})
+	c.Sweep(t.Context())
+	w.requests.intercept(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/secrets") {
+			return refusal(http.StatusForbidden, metav1.StatusReasonForbidden), nil
+		}
+		return nil, nil
+	})
+	got := w.strays(t, c)
+	w.requests.intercept(nil)
+	if said := log.String(); got != "" || !strings.Contains(said, "may have objects of ours") {
+		t.Errorf("got %q and the log %q, want none, and a word about it", got, said)
+	}
+}
+
+func refusal(code int, reason metav1.StatusReason) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code)
+	return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
 }
