@@ -18,9 +18,10 @@ import (
 // stays until every DaemonSet is as Git says, and rights for as long as an account
 // that Git has dropped with them.
 func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inventory.ID][]string {
-	orphaned := map[inventory.ID]inventory.ID{} // by the names that pods give them
+	orphaned := map[inventory.ID][]inventory.ID{} // by the names that pods give them
 	for _, o := range obs.Orphans {
-		orphaned[asNamed(o.ID)] = o.ID
+		name := asNamed(o.ID)
+		orphaned[name] = append(orphaned[name], o.ID)
 	}
 	if len(orphaned) == 0 {
 		return nil
@@ -28,7 +29,7 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 	users := map[inventory.ID][]string{}
 	use := func(ids []inventory.ID, user string) {
 		for _, id := range ids {
-			if orphan, is := orphaned[id]; is {
+			for _, orphan := range orphaned[id] {
 				users[orphan] = append(users[orphan], user)
 			}
 		}
@@ -56,11 +57,11 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 	for _, p := range obs.Pods {
 		use(p.References, "pod "+p.Name.String())
 	}
-	useRights(orphaned, users)
+	useRights(obs.Orphans, users)
 	for _, ds := range unfinished(obs, vetoed) {
-		for id, orphan := range orphaned {
+		for id := range orphaned {
 			if granted[id.GroupKind] && (id.Namespace == "" || id.Namespace == ds.Namespace || id.GroupKind.Group == rightsGroup) {
-				users[orphan] = append(users[orphan], "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
+				use([]inventory.ID{id}, "pods of "+inventory.Format(ds)+" perhaps, which is not yet as Git says")
 			}
 		}
 	}
@@ -68,7 +69,7 @@ func references(obs Observation, vetoed map[inventory.ID]inventory.Veto) map[inv
 }
 
 // asNamed is how pods know an object. A kustomization's namespace is on those too that
-// are in none, if kustomize does not know their kind.
+// are in none, if kustomize does not know their kind: two IDs may be one object.
 func asNamed(id inventory.ID) inventory.ID {
 	if clusterScoped[id.GroupKind] {
 		id.Namespace = ""
@@ -87,14 +88,14 @@ var clusterScoped = map[schema.GroupKind]bool{
 
 // useRights keeps the rights that an account in use may have. A binding of any
 // namespace can name it.
-func useRights(orphaned map[inventory.ID]inventory.ID, users map[inventory.ID][]string) {
-	for _, account := range orphaned {
-		if account.GroupKind != serviceAccountKind || len(users[account]) == 0 {
+func useRights(orphans []inventory.Live, users map[inventory.ID][]string) {
+	for _, account := range orphans {
+		if account.ID.GroupKind != serviceAccountKind || len(users[account.ID]) == 0 {
 			continue
 		}
-		for _, right := range orphaned {
-			if right.GroupKind.Group == rightsGroup {
-				users[right] = append(users[right], inventory.Format(account)+" perhaps, which is in use")
+		for _, right := range orphans {
+			if right.ID.GroupKind.Group == rightsGroup {
+				users[right.ID] = append(users[right.ID], inventory.Format(account.ID)+" perhaps, which is in use")
 			}
 		}
 	}

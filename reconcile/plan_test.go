@@ -158,12 +158,16 @@ func TestWhatIsInNoNamespaceIsKnownWhateverTheKustomizationPutOnIt(t *testing.T)
 	obs := observe(t, governed)
 	bundle := inventory.ID{GroupKind: schema.GroupKind{Group: "certificates.k8s.io", Kind: "ClusterTrustBundle"}, Name: "roots"}
 	obs.Pods[0].References = []inventory.ID{bundle}
-	bundle.Namespace = "elsewhere"
-	obs.State.Inventory = inventory.NewSet(bundle, configMap("a"), configMap("b"))
+	here, there := bundle, bundle // as kustomizations of two namespaces had it
+	here.Namespace, there.Namespace = "here", "there"
+	obs.State.Inventory = inventory.NewSet(here, there, configMap("a"), configMap("b"))
 	obs.Changes = []inventory.Change{unchanged(configMap("a")), unchanged(configMap("b"))}
-	obs.Orphans = []inventory.Live{{ID: bundle, UID: "bundle", Annotations: owned}}
-	if got := objectDecisions(mustPlan(t, obs, open))[inventory.Format(bundle)]; got != "Hold InUse" {
-		t.Errorf("decided %s, want Hold InUse", got)
+	obs.Orphans = []inventory.Live{{ID: here, UID: "bundle", Annotations: owned}, {ID: there, UID: "bundle", Annotations: owned}}
+	decided := objectDecisions(mustPlan(t, obs, open))
+	for _, id := range []inventory.ID{here, there} {
+		if got := decided[inventory.Format(id)]; got != "Hold InUse" {
+			t.Errorf("decided %s about %s, want Hold InUse", got, inventory.Format(id))
+		}
 	}
 }
 
