@@ -126,6 +126,7 @@ func (t *tour) evict(s *stop) {
 	case step.To != next.To || step.Pod != next.Pod:
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
 		next.Retried = step.Retried || step.Pod != next.Pod
+		next.Resent = step.Pod == next.Pod && t.doubtful(step)
 		*step = next
 	case !t.doubtful(step):
 		step.Evicted, step.Term, step.Resent = t.now, t.term.Number, false

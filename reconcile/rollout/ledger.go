@@ -63,7 +63,7 @@ type Step struct {
 	Recovered    bool      `json:"recovered,omitzero"` // it had failed before it settled
 	Retried      bool      `json:"retried,omitzero"`   // another pod was evicted before in this visit
 	Problem      string    `json:"problem,omitempty"`  // what was said to the last try to evict, which came to nothing
-	Resent       bool      `json:"resent,omitzero"`    // the same eviction was sent before, and what came of that is not known
+	Resent       bool      `json:"resent,omitzero"`    // the pod's eviction was sent before, and what came of that is not known
 }
 
 // An Outcome says how a visit ended.

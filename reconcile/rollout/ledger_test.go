@@ -342,3 +342,28 @@ func TestRefusalOfARepeatedEvictionKeepsItsSlotForAWhile(t *testing.T) {
 		}
 	}
 }
+
+// Nor does a newer revision make it another eviction: the pod is the same.
+func TestRefusalOfAnEvictionForANewerRevisionKeepsItsSlotForAWhile(t *testing.T) {
+	s := readScene(t, "policy cni cni\ndaemonset cni new proven\nnode a cni=old\nnode b cni=old")
+	plan := New(s.observed, s.policies, s.now)
+	if got := evicted(plan); got != "a" {
+		t.Fatalf("evicts on %q, want on a", got)
+	}
+	d := &s.observed.DaemonSets[0]
+	d.Revision = "newer"
+	s.observed.Ledger = plan.Ledger
+	known := s.observed.Ledger.Governed[d.Name.String()]
+	known.Proven = d.Revision
+	s.observed.Ledger.Governed[d.Name.String()] = known
+	plan = New(s.observed, s.policies, s.now.Add(time.Second))
+	if got := evicted(plan); got != "a" {
+		t.Fatalf("evicts on %q without an answer, want on a again", got)
+	}
+	s.observed.Ledger = plan.Ledger.Refuse(plan.Decisions[0], "budget", s.now.Add(time.Second))
+	for after, want := range map[time.Duration]string{2 * time.Second: "", 59 * time.Second: "", 61 * time.Second: "b"} {
+		if got := evicted(New(s.observed, s.policies, s.now.Add(after))); got != want {
+			t.Errorf("%s later: evicts on %q, want on %q", after, got, want)
+		}
+	}
+}
