@@ -2,11 +2,7 @@
 
 package rollout
 
-import (
-	"fmt"
-
-	"lamplighter.dev/reconcile/policy"
-)
+import "fmt"
 
 // slots counts the visits of a tour against what may be open at once: in one
 // wave the wave's maxUnavailable, and in all of them that or the policy's,
@@ -105,4 +101,4 @@ func (t *tour) mostVisits() int {
 // slots is how many visits may be open at once in the wave. Of its nodes, one that
 // is not Ready or has a new taint still counts while its pod is there, so that
 // trouble does not lower the number that a percentage is of.
-func (w *wave) slots() int { return policy.Wave(w.Wave).MaxUnavailableOf(w.nodes) }
+func (w *wave) slots() int { return w.MaxUnavailableOf(w.nodes) }
