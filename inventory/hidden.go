@@ -59,14 +59,14 @@ func pointersTo(paths [][]string, depth int) []string {
 }
 
 // HiddenIn are the paths of a live object's fields that nobody may show, by its own
-// word. If that cannot be read they are all fields.
+// word. If that cannot be read, or names none, they are all fields.
 func HiddenIn(live *unstructured.Unstructured) [][]string {
 	text, ok := live.GetAnnotations()[EncryptedAnnotation]
 	if !ok {
 		return nil
 	}
 	var pointers []string
-	if err := json.Unmarshal([]byte(text), &pointers); err != nil {
+	if err := json.Unmarshal([]byte(text), &pointers); err != nil || len(pointers) == 0 {
 		return everything
 	}
 	var out [][]string

@@ -41,8 +41,8 @@ func TestTooManyHiddenFieldsAreNamedByWhatTheyAreIn(t *testing.T) {
 	}
 }
 
-func TestWordThatCannotBeReadHidesEverything(t *testing.T) {
-	for _, word := range []string{"", "{}", "[1]", `["data"]`, `["/data", ""]`, "/data"} {
+func TestWordThatNamesNothingHidesEverything(t *testing.T) {
+	for _, word := range []string{"", "null", "[]", "{}", "[1]", `["data"]`, `["/data", ""]`, "/data"} {
 		live := &unstructured.Unstructured{}
 		live.SetAnnotations(map[string]string{inventory.EncryptedAnnotation: word})
 		if diff := cmp.Diff([][]string{{"*"}}, inventory.HiddenIn(live)); diff != "" {

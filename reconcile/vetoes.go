@@ -21,7 +21,7 @@ func vetoes(obs Observation, now time.Time) map[inventory.ID]inventory.Veto {
 	rules := rollout.Rules{Policies: obs.Policies, Ledger: obs.State.Ledger, ClockProblem: obs.ClockProblem}
 	marked, changes := reversals(obs), map[inventory.ID]inventory.Change{}
 	for _, c := range obs.Changes {
-		if _, marked := marked[c.ID]; marked {
+		if _, back := marked[c.ID]; back {
 			changes[c.ID] = c
 		}
 	}

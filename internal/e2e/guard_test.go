@@ -101,15 +101,7 @@ func TestWhatOldPodsNeedStaysUntilTheLastIsGone(t *testing.T) {
 	// A ServiceAccount that is only left out stays in the template, by its older name.
 	plain := strings.Replace(daemonSet("2", "slow-500ms"), "      containers:", "      serviceAccountName: default\n      containers:", 1)
 	w.inForce(t, w.commit(t, "version 2 needs nothing", files(plain, far())))
-	for _, n := range all {
-		w.noteOn(t, n.object, inventory.InUse)
-	}
-	w.polled(t, 2)
-	for _, n := range all {
-		if o := w.live(t, n); o.GetDeletionTimestamp() != nil {
-			t.Errorf("%s is deleted while every pod needs it", n.object)
-		}
-	}
+	w.keepInUse(t, all)
 
 	w.commit(t, "open tonight", files(plain, span{second(0), second(time.Hour)}))
 	w.settled(t, "2")
@@ -230,20 +222,26 @@ func TestWhatTheTemplateInForceNeedsStays(t *testing.T) {
 		deletions = append(deletions, w.watchDeletion(t, n))
 	}
 	w.inForce(t, w.commit(t, "version 2 needs nothing", files(plain, far())))
-	for _, n := range all {
-		w.noteOn(t, n.object, inventory.InUse)
-	}
-	w.polled(t, 2)
-	for _, n := range all {
-		if o := w.live(t, n); o.GetDeletionTimestamp() != nil {
-			t.Errorf("%s is deleted while the template in force needs it", n.object)
-		}
-	}
+	w.keepInUse(t, all)
 	w.inForce(t, w.commit(t, "open tonight", files(plain, span{second(0), second(time.Hour)})))
 	for _, deleted := range deletions {
 		deleted(t)
 	}
 	if got := w.daemonSetNow(t, "agent").Spec.Template.Annotations[versionKey]; got != "2" {
 		t.Errorf("they are gone before version 2 is in force: %s", got)
+	}
+}
+
+// keepInUse checks that what Git has no more is said to be in use, and stays.
+func (w *world) keepInUse(t *testing.T, all []needed) {
+	t.Helper()
+	for _, n := range all {
+		w.noteOn(t, n.object, inventory.InUse)
+	}
+	w.polled(t, 2)
+	for _, n := range all {
+		if o := w.live(t, n); o.GetDeletionTimestamp() != nil {
+			t.Errorf("%s is deleted while it is in use", n.object)
+		}
 	}
 }

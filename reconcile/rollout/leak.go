@@ -151,7 +151,7 @@ func causeOf(p *health.Pod) (LeakCause, string) {
 // have the old revision: once there are none, a pod that is made anew is what
 // everybody has.
 func (t *tour) recordLeaks() {
-	if len(t.leaks) == 0 || t.book.lost || t.term.Lost {
+	if len(t.leaks) == 0 || t.forgot() {
 		return
 	}
 	made := t.book.made(t.revision)

@@ -98,6 +98,9 @@ func (f *fleet) runPods(policies []policy.UpgradePolicy) bool {
 	})
 }
 
+// forgot says that there may be visits which nobody remembers.
+func (t *tour) forgot() bool { return t.book.lost || t.term.Lost }
+
 // heldByLoss keeps everything as it is for as long.
 func (t *tour) heldByLoss(*stop) hold {
 	if !t.term.Lost {

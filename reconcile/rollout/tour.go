@@ -145,7 +145,7 @@ func (t *tour) survey() {
 	t.recordFailures()
 	t.recordSettled()
 	t.recordLeaks()
-	if t.book.lost || t.term.Lost {
+	if t.forgot() {
 		t.adopt()
 	}
 }

@@ -64,7 +64,7 @@ func (v *Visit) lastSettled() *Step {
 // adoptVerifying makes up for a ledger that was lost: a node that has settled so
 // lately that its Job may still run is taken for one that we visit.
 func (t *tour) adoptVerifying(s *look) {
-	if (!t.book.lost && !t.term.Lost) || !t.verifies || s.visit != nil || s.set != nil || s.shown.set == nil || !s.wanted || !t.rollingOut() {
+	if !t.forgot() || !t.verifies || s.visit != nil || s.set != nil || s.shown.set == nil || !s.wanted || !t.rollingOut() {
 		return
 	}
 	var longest time.Duration
