@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -126,17 +127,10 @@ func TestJobThatFailsAfterAVisitHaltsThePolicy(t *testing.T) {
 	}))
 	w.settled(t, "1")
 	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
-	testkit.Eventually(t, patience, func(context.Context) error {
-		s, err := w.status(t)
-		if err != nil {
-			return err
-		}
-		if len(s.Policies) != 1 || !s.Policies[0].Halted {
-			return fmt.Errorf("not halted: %+v", s.Policies)
-		}
-		return nil
-	})
-	failures := w.stateNow(t).Ledger.Failures
+	failures := w.failed(t)
+	if s, err := w.status(t); err != nil || len(s.Policies) != 1 || !s.Policies[0].Halted {
+		t.Errorf("not halted: %+v, %v", s.Policies, err)
+	}
 	if len(failures) != 1 || failures[0].Gate != "smoke" || !strings.Contains(failures[0].Message, "gate smoke: Job lamplighter-smoke-") {
 		t.Fatalf("failures %+v, want one of gate smoke", failures)
 	}
@@ -157,6 +151,22 @@ func (w *world) jobs(t *testing.T) []batchv1.Job {
 		t.Fatal(err)
 	}
 	return list.Items
+}
+
+// failed waits until the record holds a failure: status decides for itself, and
+// may know of one before the agent has written it down.
+func (w *world) failed(t *testing.T) []rollout.Failure {
+	t.Helper()
+	var failures []rollout.Failure
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		state, err := w.state(ctx)
+		if err == nil && len(state.Ledger.Failures) == 0 {
+			err = errors.New("no failure is recorded")
+		}
+		failures = state.Ledger.Failures
+		return err
+	})
+	return failures
 }
 
 // visited waits until no visit is open.
