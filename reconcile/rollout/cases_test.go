@@ -153,6 +153,9 @@ func formatStatus(p PolicyStatus, o Outlook, s *scene) string {
 		line += ", never: " + o.Never
 	}
 	line += "\n"
+	if p.Unhalting != "" {
+		line += "warning: " + p.Unhalting + "\n"
+	}
 	for _, w := range p.Waves {
 		line += fmt.Sprintf("wave %s: %d of %d nodes settled, %d blocked, %d of %d out of service, %s",
 			w.Name, w.Settled, w.Nodes, w.Blocked, w.OutOfService, w.MaxUnavailable, w.State)

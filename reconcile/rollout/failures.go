@@ -122,7 +122,7 @@ func (t *tour) unproven(s *stop) string {
 		return ""
 	}
 	return d.unproven.of([2]int{tries, may}, func() string {
-		return fmt.Sprintf("no visit has settled on %s of %s yet: %d of %d nodes try it first", d.Revision, d.key, tries, may)
+		return fmt.Sprintf("no visit has settled on %s of %s yet: %d of %d nodes try it first", d.Revision, d.key, tries, may) + t.stuck.see(tries+1)
 	})
 }
 

@@ -273,6 +273,11 @@ func (t *tour) restrain() {
 			s.hold = t.holdOf(s)
 		}
 	}
+	for i := range t.stops {
+		s := &t.stops[i]
+		t.stuck.take(s)
+		t.waves[s.wave].visits.take(s)
+	}
 	t.holdWaves()
 	for i := range t.stops {
 		switch s := &t.stops[i]; {

@@ -143,6 +143,7 @@ type PolicyStatus struct {
 
 	Estimate  time.Duration // of one visit, as far as it needs a window
 	Verifying time.Duration // for what its Jobs take after that
+	Unhalting string        // where failed nodes hold all slots before there are enough to halt; "" nowhere
 	Never     string        // why it does not get to its end, whatever the windows; "" when it may
 }
 

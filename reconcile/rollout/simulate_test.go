@@ -170,7 +170,7 @@ node a cni=new(created=1m,problem=CrashLoopBackOff)
 node b cni=old
 visit cni a cni:old>new(evicted=2m,replaced=1m)`, `
 cni a cni from -1h0m0s to for ever
-cni: 2 remain (all 1 slots are held by nodes that wait for somebody)`},
+cni: 2 remain (the only slot is held by a node that waits for somebody, which is no halt with maxFailures 1: a: Failed: CrashLoopBackOff: container agent (mend it, or commit another version; resume frees no slot))`},
 		"a template that waits": {`
 now 2026-03-02T21:00:00Z
 window one 2026-03-02T22:00:00Z 2026-03-02T23:00:00Z

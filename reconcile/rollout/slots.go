@@ -12,11 +12,13 @@ type slots struct {
 	policy int
 	waves  []waveSlots
 	all    held
+	stuck  *stuckVisits // in all waves
 }
 
 type waveSlots struct {
 	held
 	most  int
+	stuck *stuckVisits
 	spent counted
 }
 
@@ -31,9 +33,9 @@ func (h *held) take(s *stop) {
 }
 
 func (t *tour) newSlots() *slots {
-	l := &slots{policy: t.policy.MaxUnavailableOf(t.wanted), waves: make([]waveSlots, len(t.waves))}
+	l := &slots{policy: t.policy.MaxUnavailableOf(t.wanted), waves: make([]waveSlots, len(t.waves)), stuck: &t.stuck}
 	for i := range t.waves {
-		l.waves[i].most = t.waves[i].slots()
+		l.waves[i].most, l.waves[i].stuck = t.waves[i].slots(), &t.waves[i].visits
 	}
 	for i := range t.stops {
 		if s := &t.stops[i]; s.visit != nil {
@@ -70,9 +72,13 @@ func (l *slots) hold(s *stop) hold {
 	}
 	switch {
 	case used >= w.most:
-		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{used, w.most}, func() string { return fmt.Sprintf(words, used, w.most) })}
+		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{used, w.most}, func() string {
+			return fmt.Sprintf(words, used, w.most) + w.stuck.see(w.most)
+		})}
 	case all >= most:
-		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{all, -most}, func() string { return fmt.Sprintf(words, all, most) + ", in all waves" })}
+		return hold{action: Hold, reason: BudgetSpent, message: w.spent.of([2]int{all, -most}, func() string {
+			return fmt.Sprintf(words, all, most) + ", in all waves" + l.stuck.see(most)
+		})}
 	default:
 		return hold{}
 	}
@@ -81,6 +87,10 @@ func (l *slots) hold(s *stop) hold {
 func (l *slots) take(s *stop) {
 	l.all.take(s)
 	l.waves[s.wave].take(s)
+	if s.visit == nil {
+		l.stuck.others++
+		l.waves[s.wave].stuck.others++
+	}
 }
 
 // visits counts the slots that are held.

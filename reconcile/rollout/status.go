@@ -13,7 +13,7 @@ func (t *tour) status() PolicyStatus {
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
 		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), Estimate: t.estimate.whole, Verifying: t.estimate.verifying,
-		Paused: t.paused, Proceed: t.hours.proceed,
+		Paused: t.paused, Proceed: t.hours.proceed, Unhalting: t.unhalting(),
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
 	works := t.newWork()
@@ -27,6 +27,7 @@ func (t *tour) status() PolicyStatus {
 		case stop.needsSomebody():
 			s.Blocked++
 			w.lanes -= one(stop.visit != nil)
+			w.stuck.take(stop)
 		case stop.visit != nil && !stop.reason().stopsPolicy():
 			w.underWay++
 		default:
@@ -44,6 +45,7 @@ type work struct {
 	lanes    int // visits at once
 	underWay int // visits that are open and can go on
 	waiting  int // visits that are yet to start
+	stuck    stuckVisits
 }
 
 func (t *tour) newWork() []work {
@@ -76,12 +78,12 @@ func (r Reason) stopsPolicy() bool { return r == Halted || r == Paused || r == N
 // never says why a policy does not get to its end, whatever the windows. When
 // it does, a [Forecast] says.
 func (t *tour) never(works []work, s PolicyStatus) string {
-	waiting, underWay, stuck := 0, 0, 0
+	waiting, underWay, full := 0, 0, -1
 	for i, w := range works {
 		waiting += w.waiting
 		underWay += w.underWay
-		if w.waiting > 0 && w.lanes <= 0 && stuck == 0 {
-			stuck = t.waves[i].slots()
+		if w.waiting > 0 && w.lanes <= 0 && full < 0 {
+			full = i
 		}
 	}
 	switch {
@@ -97,8 +99,8 @@ func (t *tour) never(works []work, s PolicyStatus) string {
 		return "paused: " + t.paused.Reason
 	case t.window.Doubt != "":
 		return "the clock is not to be trusted: " + t.window.Doubt
-	case stuck > 0:
-		return fmt.Sprintf("all %d slots are held by nodes that wait for somebody", stuck)
+	case full >= 0:
+		return t.fullOf(&t.waves[full], &works[full].stuck)
 	default:
 		return t.barred(works)
 	}

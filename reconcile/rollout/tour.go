@@ -43,6 +43,7 @@ type tour struct {
 	halted    string          // why; "" when it is not
 	gateHolds map[int]hold    // by wave: what its gates say
 	rejected  hold            // why the API server does not admit a pod; zero when it does, or nobody asked
+	stuck     stuckVisits     // of all waves, before anything is decided
 	trials    map[string]int  // by DaemonSet: visits that try its revision and have not settled
 	amnesty   map[string]int  // by DaemonSet: nodes whose failure is acknowledged
 

@@ -65,7 +65,9 @@ type wave struct {
 	unsettled int    // nodes whose new pods are not settled, though we do not visit them
 	failed    int    // of those, the ones whose failure nobody has acknowledged
 	blocked   int    // nodes that wait for somebody
+	blocker   string // the first of them on which something is to be done, and what ends that
 	witness   string // the first of the unsettled
+	visits    stuckVisits
 
 	since  time.Time // when it settled, on record; zero when it has not
 	soaked bool      // it is on record that it is done
@@ -146,12 +148,12 @@ func (t *tour) weighWave(s *stop) {
 	switch {
 	case s.set == nil && s.visit == nil:
 	case t.acknowledged(s):
-		w.blocked++
+		t.block(s, w)
 	case s.visit != nil:
 		w.toVisit++
 		t.weighObstacle(s, w)
 	case s.node.Hold != "":
-		w.blocked++
+		t.block(s, w)
 	case t.runsUnsettled(s):
 		w.unsettled++
 		w.failed += one(s.state == health.Failed)
@@ -159,10 +161,18 @@ func (t *tour) weighWave(s *stop) {
 			w.witness = s.node.Name
 		}
 	case s.reason().needsSomebody() && s.reason() != WindowTooShort:
-		w.blocked++
+		t.block(s, w)
 	default:
 		w.toVisit++
 		t.weighObstacle(s, w)
+	}
+}
+
+// block counts a node that waits for somebody and is not waited for.
+func (t *tour) block(s *stop, w *wave) {
+	w.blocked++
+	if w.blocker == "" {
+		w.blocker = ": " + t.waitsFor(s)
 	}
 }
 
@@ -229,6 +239,9 @@ func (t *tour) progress() {
 		if r.Soaked {
 			t.alarm.at(r.Settled.Add(w.Soak)) // of a soak that was made longer
 		}
+		if w.stuck < w.toVisit && w.visits.others == 0 && w.visits.hold(w.slots()) {
+			w.stuck, w.obstacle = w.toVisit, t.waitsFor(w.visits.first)
+		}
 		w.weigh(t.now, proven, t.doubt)
 		t.alarm.at(w.until)
 		proven = proven || w.settled > 0 || w.soaked
@@ -260,7 +273,7 @@ func (w *wave) weigh(now time.Time, proven bool, doubt string) {
 	case w.nodes == 0:
 		w.state, w.message = WaveBlocked, "no node is in it, and none has settled before: label one, or drop the wave"
 	case w.settled == 0:
-		w.state, w.message = WaveBlocked, fmt.Sprintf("none of its %d nodes has settled, and all wait for somebody", w.nodes)
+		w.state, w.message = WaveBlocked, fmt.Sprintf("none of its %d nodes has settled, and all wait for somebody", w.nodes)+w.blocker
 	default:
 		w.soakFrom(w.since, now, doubt)
 	}

@@ -88,6 +88,9 @@ func (p PlannedPolicy) lines(nodes bool) []string {
 	if end := p.end(); end != "" {
 		lines = append(lines, end)
 	}
+	if warning := p.warned(); warning != "" {
+		lines = append(lines, "warning: "+warning)
+	}
 	return append(lines, p.leftLines()...)
 }
 
@@ -186,6 +189,14 @@ func (p PlannedPolicy) end() string {
 		return "never: " + p.Never
 	}
 	return ""
+}
+
+// warned is the warning where something is to be visited or is left over.
+func (p PlannedPolicy) warned() string {
+	if len(p.Visits) == 0 && len(p.Left) == 0 {
+		return ""
+	}
+	return p.Warning
 }
 
 // leftLines are the nodes that are left out, by reason.

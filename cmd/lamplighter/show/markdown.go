@@ -62,6 +62,9 @@ func (p PlannedPolicy) markdown(b *strings.Builder, nodes bool) {
 	if end := p.end(); end != "" {
 		fmt.Fprintf(b, "\n**%s**\n", escape(end))
 	}
+	if warning := p.warned(); warning != "" {
+		fmt.Fprintf(b, "\n- **warning**: %s\n", escape(warning))
+	}
 	if left := p.leftLines(); len(left) > 0 {
 		b.WriteString("\n")
 		for _, line := range left {

@@ -74,7 +74,8 @@ type PlannedPolicy struct {
 	// Never says why it never is, and nodes are left over; MoreWindows is how many windows like the fullest one are missing.
 	Never       string     `json:"never,omitempty"`
 	MoreWindows int        `json:"moreWindows,omitempty"`
-	Left        []LeftNode `json:"left"` // nodes that are not visited, or not settled, in the end
+	Warning     string     `json:"warning,omitempty"` // what is likely not meant, and only seen with the nodes
+	Left        []LeftNode `json:"left"`              // nodes that are not visited, or not settled, in the end
 
 	zone *time.Location
 }
@@ -171,7 +172,7 @@ func plannedPolicy(set policy.Set, status rollout.PolicyStatus, f rollout.Foreca
 	outlook := f.Of(status.Name)
 	p := PlannedPolicy{
 		Name: status.Name, Nodes: status.Nodes, MaxUnavailable: status.MaxUnavailable, VisitDuration: window.FormatDuration(outlook.Estimate),
-		Visits: []PlannedVisit{}, Rough: outlook.Rough, MoreWindows: outlook.Openings, Left: []LeftNode{},
+		Visits: []PlannedVisit{}, Rough: outlook.Rough, MoreWindows: outlook.Openings, Warning: status.Unhalting, Left: []LeftNode{},
 		zone: time.UTC,
 	}
 	zones := map[string]*time.Location{}
