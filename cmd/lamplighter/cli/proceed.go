@@ -88,17 +88,27 @@ func (f *proceedFlags) begin(cmd *cobra.Command, g *globals, name string) error 
 		return err
 	}
 	warnOfPause(g, before, name)
-	warnOfLength(g, before, p)
+	set, _ := policy.ParseRecorded(before.Record.Documents, p.Since)
+	for _, known := range set.Upgrades {
+		if known.Name == name {
+			warnOfHalt(g, before, known)
+			warnOfLength(g, before, known, p)
+		}
+	}
 	return nil
 }
 
 // warnOfLength says that no visit fits into the time for which a policy proceeds.
-func warnOfLength(g *globals, state reconcile.State, p rollout.Proceed) {
-	set, _ := policy.ParseRecorded(state.Record.Documents, p.Since)
-	for _, known := range set.Upgrades {
-		if visit := rollout.VisitLength(known, state.Ledger); known.Name == p.Policy && visit > p.Until.Sub(p.Since) {
-			fmt.Fprintf(g.streams.Err, "hint: a visit of policy %s takes %s: none starts unless it proceeds for longer\n", p.Policy, window.FormatDuration(visit))
-		}
+func warnOfLength(g *globals, state reconcile.State, known policy.UpgradePolicy, p rollout.Proceed) {
+	if visit := rollout.VisitLength(known, state.Ledger); visit > p.Until.Sub(p.Since) {
+		fmt.Fprintf(g.streams.Err, "hint: a visit of policy %s takes %s: none starts unless it proceeds for longer\n", p.Policy, window.FormatDuration(visit))
+	}
+}
+
+// warnOfHalt says that a policy does not proceed because too many nodes have failed.
+func warnOfHalt(g *globals, state reconcile.State, known policy.UpgradePolicy) {
+	if rollout.Halts(state.Ledger.Failures, known) != "" {
+		fmt.Fprintf(g.streams.Err, "hint: policy %s is halted: another version lets it go on, or lamplighter resume %s\n", known.Name, known.Name)
 	}
 }
 
