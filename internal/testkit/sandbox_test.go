@@ -34,8 +34,12 @@ func TestRecordTellsWhoWasDeletedAndWhoWasDown(t *testing.T) {
 	}
 
 	before := time.Now()
+	mend := cluster.Break(t, "node-001", testkit.StuckTerminating) // until both are down
 	victims := deletePods(t, cluster, namespace, "node-001", "node-003")
+	record.Events(t)
+	mend()
 	testkit.Eventually(t, time.Minute, allReady(cluster, namespace))
+	record.Events(t) // all so far is heard of before
 	after := time.Now()
 	deletePods(t, cluster, namespace, "node-000")
 
