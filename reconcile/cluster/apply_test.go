@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,7 +92,7 @@ func (w *world) watched(t testing.TB, outcomes []inventory.Outcome) {
 	for _, o := range outcomes {
 		ids = append(ids, o.ID)
 	}
-	testkit.Eventually(t, 10*time.Second, func(ctx context.Context) error {
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		var err error
 		seen := w.requests.during(func() { _, err = w.cluster.Orphans(ctx, ids) })
 		if err == nil && len(seen) > 0 {

@@ -112,7 +112,7 @@ func BenchmarkNothingChanged(b *testing.B) {
 	w := newWorld(b, cluster.Options{})
 	objects := w.many(b, "quiet")
 	w.pass(b, objects...)
-	testkit.Eventually(b, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(b, patience, func(context.Context) error {
 		if seen := w.requests.during(func() { w.pass(b, objects...) }); len(seen) > 0 {
 			return fmt.Errorf("%d requests", len(seen))
 		}

@@ -155,9 +155,19 @@ func (p *play) noticed(id inventory.ID, before *unstructured.Unstructured) {
 	if before == nil || before.GetLabels()[inventory.InstanceLabel] == "" {
 		return
 	}
+	want := "" // no watch of ours tells of it any more
+	if now := p.read(id); now != nil && now.GetLabels()[inventory.InstanceLabel] == before.GetLabels()[inventory.InstanceLabel] {
+		want = now.GetResourceVersion()
+	}
+	testkit.Eventually(p.t, patience, func(context.Context) error {
+		if told, watched := p.cluster.Told(id); watched && told != want {
+			return fmt.Errorf("the watch tells of version %q of %s, not of %q", told, inventory.Format(id), want)
+		}
+		return nil
+	})
 	select {
 	case <-p.cluster.Changed():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		p.t.Fatalf("nothing was noticed of %s", inventory.Format(id))
 	}
 }
@@ -307,7 +317,7 @@ func (p *play) json(text string) []byte {
 func (p *play) resource(id inventory.ID, versions ...string) dynamic.ResourceInterface {
 	p.t.Helper()
 	var mapping *meta.RESTMapping
-	testkit.Eventually(p.t, 10*time.Second, func(context.Context) (err error) {
+	testkit.Eventually(p.t, patience, func(context.Context) (err error) {
 		if mapping, err = p.mapper.RESTMapping(id.GroupKind, versions...); meta.IsNoMatchError(err) {
 			p.mapper.Reset()
 		}

@@ -23,6 +23,9 @@ import (
 	"lamplighter.dev/reconcile/cluster"
 )
 
+// patience bounds the wait for what takes a moment on a machine that is not busy.
+const patience = time.Minute
+
 func TestMain(m *testing.M) {
 	os.Exit(testkit.Main(m, testkit.Options{Nodes: 3, PodReadyAfter: 100 * time.Millisecond}))
 }

@@ -131,7 +131,7 @@ func (w *world) wantTracked(t *testing.T) {
 // converge runs passes until one finds nothing to do.
 func (w *world) converge(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		plan, outcomes := w.pass(t, objects...)
 		for _, o := range outcomes {
 			if o.Err != nil {

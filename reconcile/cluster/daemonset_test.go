@@ -79,7 +79,7 @@ func TestHeldTemplateCostsNothing(t *testing.T) {
 	w := newWorld(t, cluster.Options{})
 	w.pass(t, w.agent(t, "example.com/agent:1"))
 	held := w.agent(t, "example.com/agent:2")
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		if seen := w.requests.during(func() { w.change(t, held) }); len(seen) > 0 {
 			return errors.New(strings.Join(seen, " "))
 		}

@@ -25,7 +25,7 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 // wantDrift waits until a pass corrects the object because it drifted.
 func (w *world) wantDrift(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		plan, outcomes := w.pass(t, obj)
 		if d := plan.Decisions()[0]; d.Reason != inventory.Drifted {
 			return fmt.Errorf("got %s %s", d.Action, d.Reason)
@@ -40,11 +40,11 @@ func (w *world) wantDrift(t *testing.T, obj *unstructured.Unstructured) {
 // else: of our own write, or of what the other tests do to pods and nodes.
 func (w *world) passWhenNoticed(t *testing.T, obj *unstructured.Unstructured, want inventory.Reason) (inventory.Decision, []inventory.Outcome) {
 	t.Helper()
-	patience := time.After(10 * time.Second)
+	late := time.After(patience)
 	for {
 		select {
 		case <-w.cluster.Changed():
-		case <-patience:
+		case <-late:
 			t.Fatalf("nothing was noticed that leads to %s", want)
 		}
 		plan, outcomes := w.pass(t, obj)
@@ -75,7 +75,7 @@ func TestEditOfWhatGitDoesNotSayIsRememberedAsHarmless(t *testing.T) {
 	_, outcomes := w.pass(t, w.configMap(t, "a", "1"))
 	w.watched(t, outcomes)
 	w.edit(t, "a", "other-operator", `{"data":{"theirs":"2"}}`)
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		seen := w.requests.during(func() { w.pass(t, w.configMap(t, "a", "1")) })
 		if !slices.ContainsFunc(seen, func(line string) bool { return strings.HasPrefix(line, "PATCH dry-run ") }) {
 			return errors.New("the edit was not looked at")
@@ -136,7 +136,7 @@ func TestStatusIsNoDrift(t *testing.T) {
 // wantQuiet waits until passes ask nothing any more.
 func (w *world) wantQuiet(t *testing.T, objects ...*unstructured.Unstructured) {
 	t.Helper()
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		if seen := w.requests.during(func() { w.pass(t, objects...) }); len(seen) > 0 {
 			return fmt.Errorf("a pass asked: %v", seen)
 		}

@@ -145,7 +145,7 @@ func TestKindNoLongerOwnedIsNotWatched(t *testing.T) {
 	_, outcomes := w.pass(t, w.configMap(t, "a", "1"))
 	w.wantOutcomes(t, outcomes, "Unchanged ConfigMap/a", "Pruned ServiceAccount/a")
 	w.pass(t, w.configMap(t, "a", "1"))
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		if open := w.requests.openWatches("serviceaccounts"); open > 0 {
 			return fmt.Errorf("%d watches of accounts are open", open)
 		}

@@ -43,7 +43,7 @@ func TestFinalizerKeepsTheEntryAndIsNamed(t *testing.T) {
 		t.Error("the entry left before the object did")
 	}
 	w.edit(t, "stays", "test", `{"metadata":{"finalizers":null}}`)
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		if w.pass(t, a, b); w.owned.Contains(inventory.IDOf(stays)) {
 			return errors.New("still in the inventory")
 		}
@@ -169,7 +169,7 @@ func (w *world) wantTerminating(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	changed := obj.DeepCopy()
 	changed.SetLabels(map[string]string{"changed": "yes"})
-	testkit.Eventually(t, 10*time.Second, func(context.Context) error {
+	testkit.Eventually(t, patience, func(context.Context) error {
 		d := w.plan(t, changed).Decisions()[0]
 		if d.Reason != inventory.Terminating {
 			return errors.New("got " + string(d.Reason))
