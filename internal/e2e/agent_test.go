@@ -94,6 +94,10 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
+// terms is how often the agent has begun to lead. Each time it begins with nothing
+// in memory: on a machine that stands still for a while the Lease may be lost.
+func (l *log) terms() int { return len(l.lines("msg=leading ")) }
+
 // lines are those that hold a text.
 func (l *log) lines(text string) []string {
 	var found []string

@@ -14,7 +14,7 @@ func TestOutageStaysWithinMaxUnavailable(t *testing.T) {
 			w.start(t)
 			files := func(version string) map[string]string {
 				return w.fleet(map[string]string{
-					"agent.yaml": daemonSet(version, "slow-1s"),
+					"agent.yaml": daemonSet(version, "slow-2s"),
 					"rules.yaml": rules{maxUnavailable: maxUnavailable}.yaml(w),
 				})
 			}
@@ -23,7 +23,7 @@ func TestOutageStaysWithinMaxUnavailable(t *testing.T) {
 			w.commit(t, "version 2", files("2"))
 			w.settled(t, "2")
 			w.onceEach(t)
-			// What is evicted in one pass is down together for the second that a
+			// What is evicted in one pass is down together for the two seconds that a
 			// pod needs, so a budget that is not used shows too.
 			if worst := w.pods.WorstOutage(t, "agent"); len(worst.Nodes) != want {
 				t.Errorf("at worst %d nodes were out of service: %v; want %d", len(worst.Nodes), worst.Nodes, want)

@@ -54,11 +54,18 @@ func TestGeneratedConfigStaysWhileAPodMountsIt(t *testing.T) {
 			t.Errorf("%s was pruned while pod %s still mounted it", old, e.Pod.Name)
 		}
 	}
-	for _, id := range w.stateNow(t).Inventory.IDs() {
-		if id.Name == old {
-			t.Errorf("%s is still in the inventory", old)
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		state, err := w.state(ctx)
+		if err != nil {
+			return err
 		}
-	}
+		for _, id := range state.Inventory.IDs() {
+			if id.Name == old {
+				return fmt.Errorf("%s is still in the inventory", old)
+			}
+		}
+		return nil
+	})
 	w.onceEach(t)
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,10 +68,11 @@ func TestSecretsAreDecryptedOnceTheirKeysAreThere(t *testing.T) {
 	w.inForce(t, hash)
 	want := map[string]string{"password": "s3cr3t-lamp", "config.yaml": "token: abc\nlines: two\n", "empty": "", "number": "0123", "yes": "yes"}
 	for _, name := range []string{"secret-cni", "pgp-cni"} {
-		secret, err := w.Client.CoreV1().Secrets(w.namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		var secret *corev1.Secret
+		testkit.Eventually(t, patience, func(ctx context.Context) (err error) {
+			secret, err = w.Client.CoreV1().Secrets(w.namespace).Get(ctx, name, metav1.GetOptions{})
+			return err
+		})
 		for key, value := range want {
 			if got := string(secret.Data[key]); got != value {
 				t.Errorf("Secret %s: %s is %q, want %q", name, key, got, value)

@@ -24,7 +24,9 @@ func TestDriftIsReportedAndLeftAlone(t *testing.T) {
 	report := func(c *agent.Config) { c.Drift = inventory.ReportDrift }
 	first := w.start(t, report)
 	w.inForce(t, w.commit(t, "first", w.fleet(map[string]string{"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1"), "c.yaml": configMap("c", "1")})))
-	w.says(t, "c", "1")
+	for _, name := range []string{"a", "b", "c"} {
+		w.says(t, name, "1")
+	}
 
 	w.edit(t, "a", `{"data":{"key":"edited"}}`)
 	note := w.noteOn(t, w.in("ConfigMap", "a"), inventory.Drifted)
@@ -57,6 +59,7 @@ func TestDeletionIsReportedByTheNextAgentToo(t *testing.T) {
 	first := w.start(t, report)
 	w.inForce(t, w.commit(t, "first", w.fleet(map[string]string{"a.yaml": configMap("a", "1"), "b.yaml": configMap("b", "1")})))
 	w.says(t, "a", "1")
+	w.says(t, "b", "1")
 	if err := w.Client.CoreV1().ConfigMaps(w.namespace).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

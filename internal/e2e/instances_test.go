@@ -22,6 +22,7 @@ func TestInstancesLeaveEachOtherAlone(t *testing.T) {
 	one.start(t, named("one"))
 	one.commit(t, "both of one", one.fleet(map[string]string{"a.yaml": configMap("a", "one"), "shared.yaml": configMap("shared", "one")}))
 	one.owns(t, one.in("ConfigMap", "a"), one.in("ConfigMap", "shared"))
+	one.says(t, "shared", "one") // before the other makes it
 
 	other.start(t, named("other"))
 	other.commit(t, "both of other", other.fleet(map[string]string{"b.yaml": configMap("b", "other"), "shared.yaml": configMap("shared", "other")}))

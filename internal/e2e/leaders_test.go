@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,7 +50,7 @@ func TestLeaderThatBelievesInItsLeaseIsStoppedByTheRecord(t *testing.T) {
 		}
 		return nil
 	})
-	cut.on() // it would believe again in a while
+	cut.bar() // it would believe again in a while, or find that the second was slow to renew
 	sent := len(byFirst.all())
 	w.runsOn(t, nodes, "2", "agent", "logger")
 	testkit.Eventually(t, patience, w.idle)
@@ -66,12 +67,13 @@ func TestLeaderThatBelievesInItsLeaseIsStoppedByTheRecord(t *testing.T) {
 }
 
 // deluded is an agent that is told, once it is cut off, that the Lease is as it
-// left it.
+// left it. Once it is barred it is told the truth, and cannot have the Lease.
 type deluded struct {
-	mu    sync.Mutex
-	isOff bool
-	lease []byte // as the agent knows it
-	kind  string // the content type
+	mu     sync.Mutex
+	isOff  bool
+	barred bool
+	lease  []byte // as the agent knows it
+	kind   string // the content type
 }
 
 func (d *deluded) off() {
@@ -80,10 +82,10 @@ func (d *deluded) off() {
 	d.isOff = true
 }
 
-func (d *deluded) on() {
+func (d *deluded) bar() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.isOff = false
+	d.isOff, d.barred = false, true
 }
 
 func (d *deluded) be(cfg *agent.Config) {
@@ -104,6 +106,9 @@ func (d deludedTrip) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer d.mu.Unlock()
 	if d.isOff {
 		return d.pretend(req)
+	}
+	if d.barred && req.Method != http.MethodGet {
+		return nil, errors.New("the Lease is not for this one")
 	}
 	resp, err := d.next.RoundTrip(req)
 	if err != nil || resp.StatusCode >= http.StatusBadRequest {

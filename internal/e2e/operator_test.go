@@ -67,7 +67,7 @@ func TestProceedEndsByItself(t *testing.T) {
 	w.noteOn(t, "DaemonSet/"+w.namespace+"/agent", inventory.Reason(rollout.WindowShut))
 
 	since := second(0)
-	said := span{since, since.Add(14 * time.Second)}
+	said := span{since, since.Add(22 * time.Second)}
 	w.edited(t, func(l rollout.Ledger) (rollout.Ledger, error) {
 		return l.Proceed(rollout.Proceed{Policy: "agents", Reason: "CVE-1", Since: said.from, Until: said.to})
 	})
@@ -88,9 +88,9 @@ func TestPausedPolicyStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start(t)
-	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "slow-1s"), "rules.yaml": rules{}.yaml(w)}))
+	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "slow-2s"), "rules.yaml": rules{}.yaml(w)}))
 	w.settled(t, "1")
-	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "slow-1s")})
+	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "slow-2s")})
 	testkit.Eventually(t, patience, func(context.Context) error { return w.deleted(t, 1) })
 
 	w.run(t, "pause", "agents", "--reason", "INC-42")

@@ -32,13 +32,13 @@ func TestPlanForetellsTheRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	early := span{second(15 * time.Second), second(30 * time.Second)}
+	early := span{second(15 * time.Second), second(40 * time.Second)}
 	late := span{early.to.Add(10 * time.Second), early.to.Add(time.Hour)}
 	open := rules{
 		windows: "early, late", more: early.window("early") + late.window("late"),
 		// The soak is longer than what is left of the first opening.
 		fields: `  waves:
-  - {name: canary, soak: 15s, nodeSelector: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-005, node-008]}]}}
+  - {name: canary, soak: 25s, nodeSelector: {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-005, node-008]}]}}
   - {name: rest}
 `,
 	}

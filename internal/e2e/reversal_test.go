@@ -184,7 +184,11 @@ func TestReversalGoesOnWhileTheNextCommitIsRefused(t *testing.T) {
 	}
 	w.inForce(t, w.commit(t, "the cure", with("3", "v3")))
 	w.settled(t, "3")
-	if marks := w.stateNow(t).Ledger.Reversals; len(marks) > 0 {
-		t.Errorf("still marked: %+v", marks)
-	}
+	testkit.Eventually(t, patience, func(ctx context.Context) error {
+		state, err := w.state(ctx)
+		if marks := state.Ledger.Reversals; err == nil && len(marks) > 0 {
+			err = fmt.Errorf("still marked: %+v", marks)
+		}
+		return err
+	})
 }

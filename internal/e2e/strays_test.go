@@ -107,11 +107,13 @@ func TestCopyOfOurObjectIsToldAndLeftAlone(t *testing.T) {
 	})
 	w.start(t)
 	w.inForce(t, w.commit(t, "with a namespace", files("ours, namespace.yaml")))
+	w.says(t, "a", "1")
 	copied := w.configMap(t, "a").DeepCopy()
 	copied.ObjectMeta = metav1.ObjectMeta{Name: "copy", Namespace: other, Labels: copied.Labels, Annotations: copied.Annotations}
-	if _, err := w.Client.CoreV1().ConfigMaps(other).Create(t.Context(), copied, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Eventually(t, patience, func(ctx context.Context) error { // the namespace may be on its way
+		_, err := w.Client.CoreV1().ConfigMaps(other).Create(ctx, copied, metav1.CreateOptions{})
+		return err
+	})
 	w.noteOn(t, "ConfigMap/"+other+"/copy", inventory.Untracked)
 	w.inForce(t, w.commit(t, "without it", files("ours")))
 	note := w.noteOn(t, "Namespace/"+other, inventory.NamespaceNotEmpty)

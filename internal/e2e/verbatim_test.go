@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
 )
 
@@ -78,10 +80,11 @@ replacements:
 	if diff := cmp.Diff(map[string]string{"BUILD": "20230921.12345678", "SWITCH": "on", "EMPTY": "", "windows.conf": "[a]\r\nx=1\r\n"}, cm.Data); diff != "" {
 		t.Errorf("ConfigMap build (-file +live):\n%s", diff)
 	}
-	lamp, err := w.Dynamic.Resource(lamps).Namespace(w.namespace).Get(t.Context(), "lamp", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var lamp *unstructured.Unstructured
+	testkit.Eventually(t, patience, func(ctx context.Context) (err error) { // its kind may be younger than the pods
+		lamp, err = w.Dynamic.Resource(lamps).Namespace(w.namespace).Get(ctx, "lamp", metav1.GetOptions{})
+		return err
+	})
 	base := map[string]any{"watts": int64(60), "name": "on"}
 	spec := map[string]any{
 		"base": base, "copy": base, "merged": map[string]any{"watts": int64(40), "name": "on"},

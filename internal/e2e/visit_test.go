@@ -31,10 +31,10 @@ func TestVisitGoesOnInTheNextWindow(t *testing.T) {
 	testkit.Eventually(t, patience, w.idle)
 
 	// Whatever is evicted in the first opening settles after its end.
-	early := span{second(3 * time.Second), second(11 * time.Second)}
-	late := span{second(18 * time.Second), second(time.Hour)}
+	early := span{second(3 * time.Second), second(23 * time.Second)}
+	late := span{second(30 * time.Second), second(time.Hour)}
 	policy.more = early.window("early") + late.window("late")
-	w.commit(t, "version 2", files("2", "slow-9s"))
+	w.commit(t, "version 2", files("2", "slow-21s"))
 	w.runsOn(t, smallFleet, "2", "agent", "logger")
 	testkit.Eventually(t, patience, w.idle)
 

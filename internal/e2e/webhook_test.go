@@ -85,8 +85,9 @@ func TestPushIsAppliedAtOnce(t *testing.T) {
 	w.says(t, "a", "2")
 	w.inForce(t, second)
 	t.Logf("applied %s after the webhook", time.Since(start))
-	if more := w.git.Requests().Refs - asked; more != 1 {
-		t.Errorf("the remote was asked %d times, want once for the push", more)
+	// An agent that lost the Lease, on a machine that stood still, asks anew.
+	if more, terms := w.git.Requests().Refs-asked, leader.log.terms(); more < 1 || more > 1 && terms == 1 {
+		t.Errorf("the remote was asked %d times in %d terms, want once for the push", more, terms)
 	}
 	metrics, err := get(t, leader.log, "/metrics")
 	for _, want := range []string{

@@ -3,12 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"lamplighter.dev/internal/testkit"
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/rollout"
 )
@@ -66,22 +68,24 @@ func TestPodsAreDeletedInsideWindowsOnly(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.start(t)
-			// A visit takes more than a second, so that the first opening is too
-			// short for twelve, however fast the machine.
-			tag := "slow-1s"
+			// A visit takes more than two seconds, so that the first opening is too
+			// short for twelve, however fast the machine. It is long enough for one
+			// on a machine that stands still for a while.
+			tag := "slow-2s"
 			w.commit(t, "version 1", w.fleet(map[string]string{
 				"agent.yaml": daemonSet("1", tag),
 				"rules.yaml": rules{windows: "night", more: far().window("night")}.yaml(w),
 			}))
 			w.settled(t, "1")
 
-			first := span{second(3 * time.Second), second(11 * time.Second)}
+			first := span{second(3 * time.Second), second(23 * time.Second)}
 			last := span{first.to.Add(4 * time.Second), first.to.Add(time.Hour)}
 			windows, documents := calendar(first, last)
 			w.commit(t, "version 2", map[string]string{
 				"agent.yaml": daemonSet("2", tag),
 				"rules.yaml": rules{windows: windows, more: documents}.yaml(w),
 			})
+			testkit.Eventually(t, patience, func(context.Context) error { return w.deleted(t, 1) })
 			w.settled(t, "2")
 
 			given := w.orders(t)
