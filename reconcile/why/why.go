@@ -91,7 +91,11 @@ func FindNode(obs reconcile.Observation, name string) error {
 		}
 		names = append(names, n.Name)
 	}
-	return unknown("node", name, names)
+	e := unknown("node", name, names)
+	if d, err := FindDaemonSet(obs, types.NamespacedName{Name: name}); err == nil && len(e.Near) == 0 {
+		e.Near = []string{"daemonset/" + d.String()}
+	}
+	return e
 }
 
 // FindDaemonSet is the name of a DaemonSet that exists, that a policy names or
@@ -130,7 +134,7 @@ func FindDaemonSet(obs reconcile.Observation, name types.NamespacedName) (types.
 	return name, unknown("DaemonSet", strings.TrimPrefix(name.String(), "/"), names)
 }
 
-func unknown(what, name string, among []string) error {
+func unknown(what, name string, among []string) *UnknownError {
 	e := &UnknownError{What: what, Name: name, Any: len(among) > 0}
 	slices.Sort(among)
 	if near := policy.Nearest(name, among); near != "" {

@@ -463,6 +463,7 @@ func TestUnknownNamesAreAnsweredWithNearOnes(t *testing.T) {
 		text, near string
 	}{
 		{node, `node "node-0004": there is none of this name`, "node-004"},
+		{why.FindNode(input(t).Observation, "cni"), `node "cni": there is none of this name`, "daemonset/agents/cni"},
 		{far, `node "elsewhere": there is none of this name`, ""},
 		{ambiguous, `DaemonSet "cni": there is none of this name`, "agents/cni more/cni"},
 		{typo, `DaemonSet "agents/cnii": there is none of this name`, "agents/cni"},
