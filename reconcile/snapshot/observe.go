@@ -194,11 +194,14 @@ func (o Object) live(id inventory.ID) inventory.Live {
 func (n Node) health() health.Node {
 	out := health.Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since, NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold,
+		Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
 		Created: n.Created,
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Conditions)) {
-		out.Conditions = append(out.Conditions, health.NodeCondition{Type: corev1.NodeConditionType(name), Status: corev1.ConditionStatus(n.Conditions[name])})
+		out.Conditions = append(out.Conditions, health.NodeCondition{
+			Type: corev1.NodeConditionType(name), Status: corev1.ConditionStatus(n.Conditions[name]),
+		})
 	}
 	for _, t := range n.Taints {
 		out.Taints = append(out.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
@@ -228,7 +231,8 @@ func (d DaemonSet) health() (health.DaemonSet, error) {
 		})
 	}
 	return health.DaemonSet{
-		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Created: d.Created, Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
+		Name: types.NamespacedName{Namespace: d.Namespace, Name: d.Name}, UID: d.UID, Created: d.Created,
+		Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
 		Deleting: d.Deleting, Locks: d.locks(), Template: template, History: history,
 	}, nil
@@ -282,7 +286,8 @@ func naming(ids []inventory.ID) *corev1.PodSpec {
 
 func (p Pod) health(references [][]inventory.ID) health.Pod {
 	out := health.Pod{
-		Name: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
+		Name: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, UID: p.UID, Node: p.Node, Owner: p.Owner,
+		Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
 		Created: p.Created, Ready: p.Ready, ReadySince: p.ReadySince, UnreadySince: p.UnreadySince,
 		Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline, Finalizers: p.Finalizers,
 		GracePeriod: time.Duration(p.GraceSeconds) * time.Second, Problem: health.Problem{Reason: p.Problem, Message: p.ProblemMessage},

@@ -175,7 +175,8 @@ func quantities(v any) any {
 func nodeOf(n health.Node) Node {
 	out := Node{
 		Name: n.Name, Labels: n.Labels, Ready: n.Ready, Since: n.Since.UTC(), NotReadyReason: n.NotReadyReason,
-		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold, Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
+		Unschedulable: n.Unschedulable, Deleting: n.Deleting, Hold: n.Hold,
+		Maintenance: n.Maintenance, AtWork: n.AtWork, CordonedBy: n.CordonedBy, CordonTakenBy: n.CordonTakenBy,
 		Created: n.Created.UTC(),
 	}
 	for _, c := range n.Conditions {
@@ -192,7 +193,8 @@ func nodeOf(n health.Node) Node {
 
 func daemonSetOf(d health.DaemonSet) DaemonSet {
 	out := DaemonSet{
-		Namespace: d.Name.Namespace, Name: d.Name.Name, UID: d.UID, Created: d.Created.UTC(), Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
+		Namespace: d.Name.Namespace, Name: d.Name.Name, UID: d.UID, Created: d.Created.UTC(),
+		Generation: d.Generation, TemplateGeneration: d.TemplateGeneration, Revision: d.Revision,
 		RevisionObserved: d.RevisionObserved, OnDelete: d.OnDelete, Hold: d.Hold, MinReadySeconds: d.MinReadySeconds,
 		Deleting: d.Deleting,
 	}
@@ -241,7 +243,8 @@ func (s *Snapshot) pods(pods []*health.Pod) {
 			}
 		}
 		s.Pods = append(s.Pods, Pod{
-			Namespace: p.Name.Namespace, Name: p.Name.Name, UID: p.UID, Node: p.Node, Owner: p.Owner, Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
+			Namespace: p.Name.Namespace, Name: p.Name.Name, UID: p.UID, Node: p.Node, Owner: p.Owner,
+			Hash: p.Hash, TemplateGeneration: p.TemplateGeneration, Phase: p.Phase,
 			Created: p.Created.UTC(), Ready: p.Ready, ReadySince: p.ReadySince.UTC(), UnreadySince: p.UnreadySince.UTC(),
 			Deleting: p.Deleting, DeletionDeadline: p.DeletionDeadline.UTC(), Finalizers: p.Finalizers,
 			GraceSeconds: int64(p.GracePeriod / time.Second), Problem: p.Problem.Reason, ProblemMessage: p.Problem.Message,
