@@ -54,14 +54,14 @@ func (l Ledger) JobErrored(job Job, message string) Ledger {
 }
 
 // newJobs are those to be created, by name: those of which the record of an open
-// visit knows. A visit may have ended since one was found to be missing.
+// visit knows, each once. A visit may have ended since one was found to be missing.
 func (b *book) newJobs() []Job {
 	jobs := slices.DeleteFunc(b.jobs, func(j Job) bool {
 		v := b.open[visitKey{j.Policy, j.Node}]
 		return v == nil || !slices.ContainsFunc(v.Jobs, func(r JobRun) bool { return r.Name == j.Name })
 	})
 	slices.SortFunc(jobs, func(x, y Job) int { return cmp.Compare(x.Name, y.Name) })
-	return jobs
+	return slices.CompactFunc(jobs, func(x, y Job) bool { return x.Name == y.Name })
 }
 
 // recovered says that something of a visit had failed before all was well, or was
