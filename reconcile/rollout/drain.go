@@ -79,8 +79,9 @@ func (t *tour) drain(s *stop) hold {
 		t.trials[s.set.key]++
 	}
 	h := hold{action: Drain, reason: Draining, message: s.visit.Drain.Message}
-	if s.visit.Drain.Since.IsZero() {
-		s.visit.Drain.Since = t.now
+	late := !t.now.Before(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
+	if late { // it was done in time, if it had begun, and somebody has uncordoned the node since
+		s.visit.Drain = Drainage{Since: t.now}
 	} else {
 		h.until = s.visit.Drain.Since.Add(t.policy.Drain.Timeout)
 	}
