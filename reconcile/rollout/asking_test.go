@@ -133,8 +133,10 @@ func (s *scene) readGate(p *policy.UpgradePolicy, text string) {
 // waves.
 func (c *check) checkGates(t reporter, p Plan) {
 	t.Helper()
+	started := c.started(p)
 	for _, d := range p.Decisions {
-		if _, open := c.visits[visitKey{d.Policy, d.Node}]; d.Action != Evict || open {
+		_, open := c.visits[visitKey{d.Policy, d.Node}]
+		if (d.Action != Evict || open) && !started[visitKey{d.Policy, d.Node}] {
 			continue
 		}
 		node, pol := c.nodes[d.Node], c.policies[d.Policy]
@@ -143,10 +145,10 @@ func (c *check) checkGates(t reporter, p Plan) {
 			since := c.now.Sub(c.obs.Answers[q].At)
 			switch {
 			case asks && !c.obs.Supposed && (c.obs.Answers[q].Reply != Yes || since < 0 || since >= 30*time.Second):
-				t.Errorf("starts on %s though nobody knows that gate %s is open", d.Node, g.Name)
+				t.Errorf("I12: starts on %s though nobody knows that gate %s is open", d.Node, g.Name)
 			case g.Job.When != "":
 			case !asks && conditionOf(&node, g.NodeCondition.Type) != g.NodeCondition.Status:
-				t.Errorf("starts on %s though gate %s is shut", d.Node, g.Name)
+				t.Errorf("I12: starts on %s though gate %s is shut", d.Node, g.Name)
 			}
 		}
 	}

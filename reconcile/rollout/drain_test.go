@@ -4,13 +4,17 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"pgregory.net/rapid"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
-// checkDrains: I1 and I6 hold for the pods that a drain evicts too, no first
-// eviction comes before its drain, and no node is given back that is needed.
+// checkDrains: I13. I1 and I6 hold for the pods that a drain evicts too, no first
+// eviction comes before its drain, and no drain outlasts its time. No node is given
+// back that is needed, and each that is needed no more is.
 func (c *check) checkDrains(t reporter, p Plan) {
 	t.Helper()
 	for _, d := range p.Decisions {
@@ -21,15 +25,33 @@ func (c *check) checkDrains(t reporter, p Plan) {
 		case (d.Drain != nil) != (d.Action == Drain):
 			t.Errorf("malformed decision on %s: %+v", d.Node, *d.Ruling)
 		case d.Action == Drain && (pol.Drain == nil || !window.Open || !node.Ready || node.Hold != ""):
-			t.Errorf("drains node %+v for %s, window open: %t", node, d.Policy, window.Open)
+			t.Errorf("I13: drains node %+v for %s, window open: %t", node, d.Policy, window.Open)
+		case d.Action == Drain && p.Ledger.visitOf(&d) == nil:
+			t.Errorf("I2: drains %s, and no visit is on record", d.Node)
+		case d.Action == Drain && !c.now.Before(p.Ledger.visitOf(&d).Drain.Since.Add(pol.Drain.Timeout)):
+			t.Errorf("I13: drains %s since %s", d.Node, p.Ledger.visitOf(&d).Drain.Since)
+		case d.Action == Drain && node.Cordoned() && pol.CordonedNodes != policy.Visit && (node.CordonedBy != CordonMark(c.obs.Instance, d.Policy) || node.CordonTakenBy != ""):
+			t.Errorf("I13: drains %s, which somebody else has cordoned", d.Node)
 		case d.Action == Evict && pol.Drain != nil && len(before.Steps) == 0 && (before.Drain.Done.IsZero() || !node.Cordoned()):
-			t.Errorf("evicts on %s, which is not drained", d.Node)
+			t.Errorf("I13: evicts on %s, which is not drained", d.Node)
 		}
 	}
+	given := map[string]bool{}
 	for _, u := range p.Uncordons {
+		given[u.Node] = true
 		needed := slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool { return v.Policy == u.Policy && v.Node == u.Node })
 		if c.nodes[u.Node].CordonedBy != CordonMark(c.obs.Instance, u.Policy) || (needed && !u.MarkOnly && c.policies[u.Policy].Drain != nil) {
-			t.Errorf("gives %s back for %s", u.Node, u.Policy)
+			t.Errorf("I13: gives %s back for %s", u.Node, u.Policy)
+		}
+		if n := c.nodes[u.Node]; n.CordonTakenBy != "" && !u.MarkOnly {
+			t.Errorf("I13: takes off the cordon of %s, which is %s's", u.Node, n.CordonTakenBy)
+		}
+	}
+	for _, n := range c.obs.Nodes {
+		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(c.obs.Instance, ""))
+		needed := c.policies[name].Drain != nil && slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool { return v.Policy == name && v.Node == n.Name })
+		if ours && !needed && !n.AtWork && !given[n.Name] {
+			t.Errorf("I13: %s stays cordoned for %s, and no visit of it is open", n.Name, name)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"lamplighter.dev/reconcile/policy"
 )
 
-// checkInvariants holds a plan against what it was made from: I1, I3 to I9, and
+// checkInvariants holds a plan against what it was made from: I1, I3 to I13, and
 // I2 by the ledger's own count. What is really out of service is counted by the
 // chaos test.
 func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, p Plan) {
@@ -149,6 +149,18 @@ func (c *check) oneDecisionEach(t reporter, p Plan) {
 	}
 }
 
+// started are the visits that a plan begins, and does not merely find.
+func (c *check) started(p Plan) map[visitKey]bool {
+	started := map[visitKey]bool{}
+	for _, v := range p.Ledger.Visits {
+		_, before := c.visits[visitKey{v.Policy, v.Node}]
+		if !before && v.Started.Equal(c.now) && !c.obs.Ledger.lost() && !p.Ledger.Term.Lost {
+			started[visitKey{v.Policy, v.Node}] = true
+		}
+	}
+	return started
+}
+
 // slots: I2 by the ledger, I4, I7 and the unproven rule.
 func (c *check) slots(t reporter, p Plan) {
 	t.Helper()
@@ -165,9 +177,9 @@ func (c *check) slots(t reporter, p Plan) {
 			}
 		}
 	}
-	evictedBy := map[string]string{}
+	evictedBy, begins := map[string]string{}, c.started(p)
 	for _, d := range p.Decisions {
-		if d.Action != Evict {
+		if d.Action != Evict && !begins[visitKey{d.Policy, d.Node}] {
 			continue
 		}
 		starts := c.visits[visitKey{d.Policy, d.Node}].Node == ""

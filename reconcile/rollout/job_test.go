@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,8 +131,9 @@ func reread(t *testing.T, l Ledger) Ledger {
 	return again
 }
 
-// checkJobs holds the evictions and endings of a plan against the Jobs of its
-// policies.
+// checkJobs: I12. No visit begins before its Jobs, nor is settled before those that
+// come after it have succeeded; one that has not is one failure; and a visit has one
+// Job for a gate.
 func (c *check) checkJobs(t reporter, p Plan) {
 	t.Helper()
 	begun := map[visitKey]Visit{}
@@ -150,7 +152,7 @@ func (c *check) checkJobs(t reporter, p Plan) {
 		node, pol := c.nodes[d.Node], c.policies[d.Policy]
 		for _, g := range pol.JobGatesOf(pol.WaveOf(node.Labels), policy.Before) {
 			if !succeeded(open[key], g) {
-				t.Errorf("begins on %s though the Job of gate %s has not succeeded: %+v", d.Node, g.Name, open[key].Jobs)
+				t.Errorf("I12: begins on %s though the Job of gate %s has not succeeded: %+v", d.Node, g.Name, open[key].Jobs)
 			}
 		}
 	}
@@ -161,17 +163,47 @@ func (c *check) checkJobs(t reporter, p Plan) {
 		}
 		for _, g := range pol.JobGatesOf(max(0, pol.WaveOf(node.Labels)), policy.After) {
 			if !succeeded(v, g) {
-				t.Errorf("the visit to %s settled though the Job of gate %s has not succeeded: %+v", v.Node, g.Name, v.Jobs)
+				t.Errorf("I12: the visit to %s settled though the Job of gate %s has not succeeded: %+v", v.Node, g.Name, v.Jobs)
 			}
 		}
 	}
+	for _, v := range p.Ledger.Visits {
+		c.checkRuns(t, p, v, begun[visitKey{v.Policy, v.Node}])
+	}
+	created := map[visitKey]string{}
 	for _, job := range p.Jobs {
+		key := visitKey{job.Policy, job.Node}
+		if created[key] != "" {
+			t.Errorf("I12: Jobs %s and %s are created for one visit", created[key], job.Name)
+		}
+		created[key] = job.Name
 		recorded := false
 		for _, r := range open[visitKey{job.Policy, job.Node}].Jobs {
 			recorded = recorded || r.Name == job.Name
 		}
 		if !recorded {
-			t.Errorf("Job %s for %s is on no record", job.Name, job.Node)
+			t.Errorf("I12: Job %s for %s is on no record", job.Name, job.Node)
+		}
+	}
+}
+
+// checkRuns holds the Jobs of an open visit against what was on record of it.
+func (c *check) checkRuns(t reporter, p Plan, v, before Visit) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, r := range v.Jobs {
+		if seen[r.Gate] {
+			t.Errorf("I12: the visit to %s has two Jobs of gate %s", v.Node, r.Gate)
+		}
+		seen[r.Gate] = true
+		after := slices.ContainsFunc(c.policies[v.Policy].AllGates(), func(g policy.Gate) bool { return g.Name == r.Gate && g.Job.When == policy.After })
+		news := slices.ContainsFunc(before.Jobs, func(o JobRun) bool { return o.Name == r.Name && o.Ended.IsZero() })
+		charged := 0
+		for _, f := range p.Ledger.Failures {
+			charged += one(f.Policy == v.Policy && f.Node == v.Node && f.Gate == r.Gate && v.lastSettled() != nil && f.DaemonSet == v.lastSettled().DaemonSet)
+		}
+		if after && charged > 1 || after && news && r.Failed && charged != 1 {
+			t.Errorf("I12: Job %s has not succeeded on %s, and that is %d failures", r.Name, v.Node, charged)
 		}
 	}
 }

@@ -67,6 +67,7 @@ func (m *model) pass(a *fakeAgent) {
 		}
 	}
 	now := m.now.Add(a.offset)
+	m.soon = false
 	if m.over || a.policies == nil || m.now.Sub(a.seen) > staleness || m.chance(2) {
 		a.view, a.policies, a.seen = m.observe(), m.policies, m.now
 	} else if m.now.After(a.seen) {
@@ -87,7 +88,9 @@ func (m *model) pass(a *fakeAgent) {
 	}
 	p := &pendingPlan{plan: m.plan(obs, a.policies, now), obs: obs, policies: a.policies, version: m.version, made: m.now, clock: now}
 	a.last = p.plan
-	m.ask(a, p.plan.Questions)
+	if m.asked {
+		m.ask(a, p.plan.Questions)
+	}
 	if m.tracing {
 		m.say("plan of agent %d, clock %s, view %s\n%s", slices.Index(m.agents[:], a), a.offset, m.now.Sub(a.seen),
 			formatPlan(p.plan, &scene{now: now, policies: a.policies, observed: obs, finished: len(obs.Ledger.Finished)}))
@@ -191,9 +194,13 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 			ledger = ledger.Refuse(*d, "not now", m.now.Add(a.offset))
 		}
 	}
+	m.giveBack(p)
+	ledger = m.empty(a, p, ledger)
+	m.runJobs(p)
 	if p.version == m.version && !(!calm && m.chance(16)) {
 		m.write(ledger)
 	}
+	m.endJobs()
 }
 
 // lateEviction is one that has failed, as far as its agent knows.
@@ -256,6 +263,9 @@ func (m *model) answer(a *fakeAgent) {
 		answer := Answer{Reply: Yes, Message: "so it is", At: q.asked.Add(a.offset)}
 		if !m.over {
 			answer.Reply = choose(m, Yes, Yes, Yes, No, Unknown)
+		}
+		if q.Kind == JobGate {
+			answer.Reply = m.askJob(q.Job)
 		}
 		if answer.Reply != Yes {
 			answer.Misses = a.answers[q.Question].Misses + 1

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -29,7 +27,7 @@ var (
 type planner func(Observed, []policy.UpgradePolicy, time.Time) Plan
 
 // TestModel lets two agents roll random revisions out over a fake cluster that
-// gives them trouble of every kind, and checks I1 to I11 after every step: from
+// gives them trouble of every kind, and checks I1 to I13 after every step: from
 // what a plan was made from, from the ledger, and from what is really out of
 // service. Each run has an end at which the trouble is over and everything must
 // come to be settled. A run is given by its seed, and a step by its number, so
@@ -140,6 +138,8 @@ type model struct {
 	refuses  bool // there is a disruption budget
 	fails    bool // evictions are not answered
 	late     []lateEviction
+	jobs     []*fakeJob
+	soon     bool // the agent looks again by itself
 	asked    bool // questions are asked, and answered as chance has it
 	over     bool // the trouble
 
@@ -204,10 +204,21 @@ func (m *model) run() {
 			return
 		}
 	}
-	m.Errorf("I10: not all nodes are settled at %s", m.now)
+	m.unfinished("at last")
 }
 
-func (m *model) finished() bool { return m.settled() && len(m.ledger.Visits) == 0 }
+func (m *model) finished() bool {
+	return m.settled() && len(m.ledger.Visits) == 0 && m.cordoned() == ""
+}
+
+// unfinished says what has not come to its end.
+func (m *model) unfinished(when string) {
+	if m.settled() && len(m.ledger.Visits) == 0 {
+		m.Errorf("I13: %s is cordoned for nobody %s, at %s", m.cordoned(), when, m.now)
+		return
+	}
+	m.Errorf("I10: not all nodes are settled %s, at %s", when, m.now)
+}
 
 // step is a disturbance, what an agent does then, and the time until the next.
 func (m *model) step() {
@@ -248,7 +259,7 @@ func (m *model) sleep(a *fakeAgent) {
 	for _, q := range a.questions {
 		due.at(q.due)
 	}
-	if len(a.questions) > 0 && m.over {
+	if m.over && (len(a.questions) > 0 || m.soon) {
 		due.at(m.now.Add(time.Second))
 	}
 	if m.over {
@@ -256,7 +267,7 @@ func (m *model) sleep(a *fakeAgent) {
 		case m.finished():
 			return
 		case due.next.IsZero():
-			m.Errorf("I10: nothing more happens by itself at %s", m.now)
+			m.unfinished("and nothing more happens by itself")
 			return
 		}
 		m.now = due.next
@@ -289,9 +300,12 @@ func (m *model) endTrouble() {
 	for i, n := range m.nodes {
 		n.zone, n.gpu = (i+1)%3, 1 // the first wave has a node
 		n.label()
-		n.Hold, n.Maintenance, n.Unschedulable, n.Deleting = "", "", false, false
+		n.Hold, n.Maintenance, n.AtWork, n.Deleting, n.guests.stay = "", "", false, false, false
 		n.taint("dedicated", false)
-		n.taint(corev1.TaintNodeUnschedulable, false)
+		n.fits(true)
+		if n.person {
+			n.cordon(false, "")
+		}
 		m.setReady(n, true)
 	}
 	for _, p := range m.pods {

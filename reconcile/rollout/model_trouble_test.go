@@ -53,9 +53,8 @@ func (m *model) drawPolicy(p *policy.UpgradePolicy) {
 	if m.chance(2) {
 		p.Calendar.Freezes = []window.Freeze{{Window: must(window.OneOff("freeze", freeze, freeze.Add(9*time.Hour)))}}
 	}
-	if m.chance(4) {
-		p.Gates = []policy.Gate{{Name: "quiet", HTTP: policy.HTTPGate{URL: "http://slo", ExpectedStatus: 200}}}
-	}
+	m.drawGates(p)
+	m.drawDrain(p)
 	if m.chance(2) {
 		m.drawWaves(p)
 	}
@@ -87,7 +86,7 @@ func (m *model) disturb() {
 	}
 	at := m.rand.IntN(len(m.nodes))
 	n, set := m.nodes[at], m.rand.IntN(len(m.sets))
-	switch m.rand.IntN(16) {
+	switch m.rand.IntN(17) {
 	case 0, 1, 2:
 		m.disturbSet(set, n)
 	case 3, 4, 5, 6:
@@ -103,6 +102,8 @@ func (m *model) disturb() {
 		m.say("evictions are refused: %t, fail: %t", m.refuses, m.fails)
 	case 14:
 		m.disturbLedger()
+	case 15:
+		m.disturbJob()
 	}
 }
 
@@ -138,7 +139,7 @@ func (m *model) disturbSet(set int, n *fakeNode) {
 
 func (m *model) disturbNode(at int) {
 	n := m.nodes[at]
-	switch m.rand.IntN(14) {
+	switch m.rand.IntN(17) {
 	case 0:
 		m.setReady(n, false)
 		m.say("%s is not Ready", n.Name)
@@ -163,11 +164,10 @@ func (m *model) disturbNode(at int) {
 		n.label()
 		m.say("%s labels %v", n.Name, n.Labels)
 	case 8:
-		n.Unschedulable = m.chance(2)
-		n.taint(corev1.TaintNodeUnschedulable, n.Unschedulable)
-		m.say("%s cordoned %t", n.Name, n.Unschedulable)
+		m.disturbCordon(n)
 	case 9:
 		n.Maintenance = choose(m, "", "others")
+		n.AtWork = n.Maintenance != "" && m.chance(2)
 		m.say("%s maintenance %q", n.Name, n.Maintenance)
 	case 10:
 		n.Deleting = m.chance(2)
@@ -175,6 +175,11 @@ func (m *model) disturbNode(at int) {
 	case 11:
 		m.deleteNode(at)
 		m.say("%s is deleted", n.Name)
+	case 14, 15:
+		m.disturbGuests(n)
+	case 16:
+		n.fits(m.chance(2))
+		m.say("%s conditions %v", n.Name, n.Conditions)
 	case 12, 13:
 		if len(m.nodes) < 8 {
 			m.say("%s joins", m.addNode(m.rand).Name)

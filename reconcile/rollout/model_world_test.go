@@ -29,6 +29,8 @@ type fakeCluster struct {
 type fakeNode struct {
 	health.Node
 	zone, gpu int
+	guests    guests
+	person    bool        // has cordoned it
 	gone      []time.Time // by set: since when it has no pod; zero when it has one
 }
 
@@ -96,6 +98,8 @@ func (w *fakeCluster) addNode(r *rand.Rand) *fakeNode {
 	for i := range n.gone {
 		n.gone[i] = w.now
 	}
+	n.guests.here = r.IntN(2) == 0
+	n.fits(true)
 	n.label()
 	w.nodes = append(w.nodes, n)
 	return n
@@ -198,6 +202,7 @@ func (w *fakeCluster) tick() {
 	}
 	up := make(map[string]*fakeNode, len(w.nodes))
 	for _, n := range w.nodes {
+		n.leave(w.now)
 		if n.Ready {
 			up[n.Name] = n
 		}
@@ -320,6 +325,7 @@ func (w *fakeCluster) next() time.Time {
 		}
 	}
 	for _, n := range w.nodes {
+		a.at(n.guests.going)
 		for _, since := range n.gone {
 			if !since.IsZero() {
 				a.at(since.Add(podCreation))
@@ -335,7 +341,7 @@ func (w *fakeCluster) next() time.Time {
 // observe is what a watch shows now. Lists are the caller's.
 func (w *fakeCluster) observe() Observed {
 	o := Observed{
-		Nodes: make([]health.Node, len(w.nodes)), DaemonSets: make([]health.DaemonSet, len(w.sets)), Pods: make([]*health.Pod, len(w.pods)), Commit: "c",
+		Nodes: make([]health.Node, len(w.nodes)), DaemonSets: make([]health.DaemonSet, len(w.sets)), Pods: make([]*health.Pod, len(w.pods)), Commit: "c", Instance: modelInstance,
 	}
 	for i, n := range w.nodes {
 		o.Nodes[i] = n.Node

@@ -86,6 +86,41 @@ var mutations = []mutation{
 	}},
 	{"I11", "starts in a wave too early", insteadOf(WaveWaiting)},
 	{"I11", "does not let a wave soak", insteadOf(Soaking)},
+	{"I12", "starts while a gate is shut", insteadOf(GateShut)},
+	{"I12", "starts before it knows what a gate says", insteadOf(Checking)},
+	{"I12", "does not wait for a Job", insteadOf(JobRunning)},
+	{"I12", "lets it pass that a Job has failed", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Ledger.Failures = slices.DeleteFunc(slices.Clone(p.Ledger.Failures), func(f Failure) bool { return f.Gate != "" })
+	}},
+	{"I12", "counts a Job that has failed for each DaemonSet of the visit", chargeTwice},
+	{"I12", "runs a second Job for the same gate", jobTwice},
+	{"I13", "evicts on a node that is not empty", insteadOf(Draining)},
+	{"I13", "gives nodes back only while windows are open", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		if slices.ContainsFunc(p.Policies, func(s PolicyStatus) bool { return !s.Window.Open }) {
+			p.Uncordons = nil
+		}
+	}},
+	{"I13", "keeps the cordon of a drain that has failed", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Uncordons = slices.DeleteFunc(slices.Clone(p.Uncordons), func(u Uncordon) bool {
+			return slices.ContainsFunc(p.Ledger.Refusals, func(r Refusal) bool { return r.Drain && r.Node == u.Node && r.Policy == u.Policy })
+		})
+	}},
+	{"I13", "gives a node back while it is visited", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Uncordons = slices.Clone(p.Uncordons)
+		for _, n := range obs.Nodes {
+			if name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(obs.Instance, "")); ours && n.Unschedulable && n.CordonTakenBy == "" {
+				p.Uncordons = append(p.Uncordons, Uncordon{Node: n.Name, Policy: name})
+			}
+		}
+	}},
+	{"I13", "takes off the cordon of somebody else", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		p.Uncordons = slices.Clone(p.Uncordons)
+		for i := range p.Uncordons {
+			p.Uncordons[i].MarkOnly = false
+		}
+	}},
+	{"I13", "drains without end", drainOn},
+	{"I2", "drains a node more than there are slots", drainToo},
 }
 
 // change gives a decision a ruling of its own.
@@ -118,7 +153,7 @@ func force(obs Observed, now time.Time, p *Plan, d *Decision) {
 			if set.Name != d.DaemonSet || pod.Owner != set.UID || pod.Node != d.Node || pod.Hash == set.Revision || pod.Deleting {
 				continue
 			}
-			d.change(func(r *Ruling) { r.Action, r.Reason = Evict, Start })
+			d.change(func(r *Ruling) { r.Action, r.Reason, r.Drain, r.CordonedToo = Evict, Start, nil, false })
 			d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
 			step := Step{DaemonSet: d.DaemonSet.String(), From: pod.Hash, To: set.Revision, Pod: pod.UID, Evicted: now}
 			visits := cloneVisits(p.Ledger.Visits)
@@ -141,6 +176,65 @@ func force(obs Observed, now time.Time, p *Plan, d *Decision) {
 			}
 			return
 		}
+	}
+}
+
+// chargeTwice records each failure of a Job a second time.
+func chargeTwice(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+	for _, f := range p.Ledger.Failures {
+		if f.Gate != "" {
+			f.Revision += "again"
+			p.Ledger.Failures = append(slices.Clone(p.Ledger.Failures), f)
+			return
+		}
+	}
+}
+
+// jobTwice runs another Job beside one that runs.
+func jobTwice(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+	visits := cloneVisits(p.Ledger.Visits)
+	for i := range visits {
+		v := &visits[i]
+		for _, r := range v.Jobs {
+			if r.Ended.IsZero() {
+				again := JobRun{Gate: r.Gate, Name: r.Name + "-again", Started: r.Started}
+				v.Jobs = append(v.Jobs, again)
+				p.Jobs = append(slices.Clone(p.Jobs), Job{Name: again.Name, Policy: v.Policy, Node: v.Node})
+				p.Ledger.Visits = visits
+				return
+			}
+		}
+	}
+}
+
+// drainOn goes on with drains that are given up.
+func drainOn(obs Observed, policies []policy.UpgradePolicy, _ time.Time, p *Plan) {
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		v := obs.Ledger.visitOf(d)
+		if d.Reason != DrainFailed || v == nil || v.Drain.Since.IsZero() {
+			continue
+		}
+		at := slices.IndexFunc(policies, func(o policy.UpgradePolicy) bool { return o.Name == d.Policy })
+		d.change(func(r *Ruling) { r.Action, r.Reason, r.Drain = Drain, Draining, policies[at].Drain })
+		d.Pod = &Eviction{}
+		p.Ledger.Visits = append(slices.Clone(p.Ledger.Visits), *v)
+	}
+}
+
+// drainToo begins with a node that has to wait for a slot.
+func drainToo(_ Observed, policies []policy.UpgradePolicy, now time.Time, p *Plan) {
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		at := slices.IndexFunc(policies, func(o policy.UpgradePolicy) bool { return o.Name == d.Policy })
+		if d.Reason != BudgetSpent || policies[at].Drain == nil || p.Ledger.visitOf(d) != nil {
+			continue
+		}
+		d.change(func(r *Ruling) { r.Action, r.Reason, r.Drain = Drain, Draining, policies[at].Drain })
+		d.Pod = &Eviction{}
+		p.Ledger.Visits = append(slices.Clone(p.Ledger.Visits), Visit{Policy: d.Policy, Node: d.Node, Started: now, Drain: Drainage{Since: now}})
+		slices.SortFunc(p.Ledger.Visits, compareVisits)
+		return
 	}
 }
 

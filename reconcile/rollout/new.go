@@ -43,10 +43,14 @@ import (
 //   - I11 No pod is evicted on a node in a wave while an earlier wave is not
 //     settled, or soaks, unless the node is down by our doing or goes back to a
 //     revision on which all had settled.
-//
-// No pod is evicted, and no node drained, in a visit before the Jobs that run
-// before it have succeeded; and no visit ends as settled before those that run
-// after it have.
+//   - I12 No visit starts while a gate is shut, or what it says is not known. No pod
+//     is evicted, and no node drained, in a visit before the Jobs that run before it
+//     have succeeded; and none ends as settled before those that run after it have.
+//     One of those that fails is one failure. A visit runs one Job for a gate.
+//   - I13 No node is drained while the window is shut, or for longer than the drain
+//     may take; none of a policy that drains is visited before it is drained. A node
+//     that we have cordoned is given back when no visit needs it, at any time; the
+//     cordon of somebody else is left alone.
 //
 // What it has to know and was not told holds an eviction, and is a question of
 // the plan.
