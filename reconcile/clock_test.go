@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,5 +165,33 @@ spec: {start: 2026-12-01T00:00:00Z, end: 2026-12-02T00:00:00Z, reason: all, scop
 		if held["DaemonSet/agents/cni"] == proceeding || held[inventory.Format(configMap("a"))] == proceeding || !held[inventory.Format(configMap("b"))] {
 			t.Errorf("proceeding %t: held are %v", proceeding, held)
 		}
+	}
+}
+
+// A clock that was a day ahead, and has been set right, leaves a refusal of tomorrow
+// behind: the eviction is tried again as soon as after any other.
+func TestWhatAWrongClockWroteDownIsNotWaitedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		clock string
+		wait  time.Duration // at most
+	}{
+		"it is right again":     {"", 10 * time.Minute},
+		"it is not trusted yet": {ahead, 25 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obs := observe(t, strings.Replace(governed, "[night]", "[always]", 1))
+			obs.ClockProblem = test.clock
+			obs.Pods[0].Hash = "older"
+			obs.State.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
+			obs.State.Ledger.Refusals = []rollout.Refusal{{Policy: "network", Node: "n1", DaemonSet: agents.String(), Pod: "pod", At: open.Add(24 * time.Hour)}}
+			plan := mustPlan(t, obs, open)
+			wait := plan.NextLook.Sub(open)
+			if evictionCount(plan) > 0 || wait <= 0 || wait > test.wait || (test.clock != "" && wait < 24*time.Hour) {
+				t.Errorf("%d evictions, next look in %s, want none, and %s at most", evictionCount(plan), wait, test.wait)
+			}
+			if kept := plan.Rollout.Ledger.Refusals[0].At; (test.clock == "") != kept.Equal(open) {
+				t.Errorf("the refusal is of %s on record, now is %s", kept, open)
+			}
+		})
 	}
 }

@@ -95,11 +95,15 @@ func New(obs Observation, now time.Time) (Plan, error) {
 	} else {
 		plan.Objects.Next = obs.State.Inventory
 	}
+	ledger := obs.State.Ledger
+	if obs.ClockProblem == "" {
+		ledger = ledger.NotAfter(now)
+	}
 	plan.Rollout = rollout.New(rollout.Observed{
 		Nodes:      obs.Nodes,
 		DaemonSets: daemonSets(obs),
 		Pods:       obs.Pods,
-		Ledger:     obs.State.Ledger,
+		Ledger:     ledger,
 		Commit:     obs.commit().Hash,
 		Instance:   obs.Instance.ID(),
 		Rendered:   renderedTemplates(obs),
