@@ -170,11 +170,11 @@ func (c *check) checkJobs(t reporter, p Plan) {
 	for _, v := range p.Ledger.Visits {
 		c.checkRuns(t, p, v, begun[visitKey{v.Policy, v.Node}])
 	}
-	created := map[visitKey]string{}
+	created := map[string]string{}
 	for _, job := range p.Jobs {
-		key := visitKey{job.Policy, job.Node}
+		key := job.Policy + "/" + job.Node + "/" + job.Gate.Name
 		if created[key] != "" {
-			t.Errorf("I12: Jobs %s and %s are created for one visit", created[key], job.Name)
+			t.Errorf("I12: Jobs %s and %s are created for one gate and visit", created[key], job.Name)
 		}
 		created[key] = job.Name
 		recorded := false

@@ -14,9 +14,9 @@ import (
 
 // fakeJob is one that was created.
 type fakeJob struct {
-	name, policy, node string
-	result             Reply
-	ends               time.Time // when the result is there; zero when it never is
+	name, policy, node, gate string
+	result                   Reply
+	ends                     time.Time // when the result is there; zero when it never is
 }
 
 const jobKept = time.Hour
@@ -64,11 +64,11 @@ func (m *model) runJobs(p *pendingPlan) {
 			continue
 		}
 		for _, o := range m.jobs {
-			if o.policy == job.Policy && o.node == job.Node && !o.ended(m.now) && m.runsFor(o) && p.version == m.version {
+			if o.policy == job.Policy && o.node == job.Node && o.gate == job.Gate.Name && !o.ended(m.now) && m.runsFor(o) && p.version == m.version {
 				m.Errorf("I12: Job %s is created on %s while %s runs there for the same visit", job.Name, job.Node, o.name)
 			}
 		}
-		j := &fakeJob{name: job.Name, policy: job.Policy, node: job.Node, result: Yes, ends: m.now.Add(20 * time.Second)}
+		j := &fakeJob{name: job.Name, policy: job.Policy, node: job.Node, gate: job.Gate.Name, result: Yes, ends: m.now.Add(20 * time.Second)}
 		if !m.over {
 			j.result = choose(m, Yes, Yes, Yes, No)
 			j.ends = m.now.Add(choose(m, time.Second, 20*time.Second, 3*time.Minute, 10*time.Minute))
