@@ -2,11 +2,7 @@
 
 package rollout
 
-import (
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
 // NotAfter is the ledger without instants of the future, which a clock leaves behind
 // that was ahead and has been set right. They become now: then everything waits for
@@ -37,8 +33,7 @@ func (l Ledger) NotAfter(now time.Time) Ledger {
 	for i := range next.Reversals {
 		c.set(&next.Reversals[i].Since)
 	}
-	for _, name := range slices.Sorted(maps.Keys(next.Governed)) {
-		g := next.Governed[name]
+	for name, g := range next.Governed {
 		c.set(&g.Since, &g.Before)
 		next.Governed[name] = g
 	}
