@@ -89,7 +89,7 @@ func (w *world) halted(t *testing.T, failed int) show.PolicyStatus {
 		policy = s.Policies[0]
 		return nil
 	})
-	w.failed(t) // what a person then acknowledges is on record
+	w.failed(t, failed) // what a person then acknowledges is on record
 	w.polled(t, 3)
 	if touched := w.countByNode(t); len(touched) != failed || len(w.orders(t)) != failed {
 		t.Errorf("pods were deleted on %v, want %d nodes, once each", touched, failed)

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestJobThatFailsAfterAVisitHaltsThePolicy(t *testing.T) {
 	}))
 	w.settled(t, "1")
 	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
-	failures := w.failed(t)
+	failures := w.failed(t, 1)
 	if s, err := w.status(t); err != nil || len(s.Policies) != 1 || !s.Policies[0].Halted {
 		t.Errorf("not halted: %+v, %v", s.Policies, err)
 	}
@@ -153,15 +152,15 @@ func (w *world) jobs(t *testing.T) []batchv1.Job {
 	return list.Items
 }
 
-// failed waits until the record holds a failure: status decides for itself, and
-// may know of one before the agent has written it down.
-func (w *world) failed(t *testing.T) []rollout.Failure {
+// failed waits until the record holds so many failures: status decides for itself,
+// and may know of one before the agent has written it down.
+func (w *world) failed(t *testing.T, n int) []rollout.Failure {
 	t.Helper()
 	var failures []rollout.Failure
 	testkit.Eventually(t, patience, func(ctx context.Context) error {
 		state, err := w.state(ctx)
-		if err == nil && len(state.Ledger.Failures) == 0 {
-			err = errors.New("no failure is recorded")
+		if found := len(state.Ledger.Failures); err == nil && found < n {
+			err = fmt.Errorf("%d failures are recorded, not %d", found, n)
 		}
 		failures = state.Ledger.Failures
 		return err

@@ -65,14 +65,8 @@ func nodeChain(in Input, node *health.Node, d rollout.Decision) Chain {
 		link = "job" // the pod is well: what came after it is not
 	}
 	message := d.Message
-	switch d.Reason {
-	case rollout.WindowShut, rollout.Frozen:
+	if d.Reason == rollout.WindowShut || d.Reason == rollout.Frozen {
 		message = "" // the calendar explains itself
-	case rollout.BudgetSpent:
-		if rest, said := strings.CutPrefix(message, b.visited(d.Policy)); said {
-			message = strings.TrimPrefix(rest, ", and ")
-		}
-	default:
 	}
 	b.decide(link, mark, message, d.Until)
 	b.lookNext(link, node)
@@ -341,27 +335,19 @@ func (b *builder) wave(d rollout.Decision) {
 
 // budget says how many nodes are visited, and which.
 func (b *builder) budget(policy string) {
-	l, nodes := b.add("budget", OK, "%s", b.visited(policy)), b.visitedNodes(policy)
-	const few = 3
-	if len(nodes) > 0 && len(nodes) <= few {
-		l.Text += ": " + strings.Join(nodes, ", ")
-	}
-}
-
-func (b *builder) visited(policy string) string {
-	return fmt.Sprintf("%d of at most %d nodes are visited", len(b.visitedNodes(policy)), b.status(policy).MaxUnavailable)
-}
-
-// visitedNodes are those of which it is on record, by name.
-func (b *builder) visitedNodes(policy string) []string {
-	var nodes []string
+	s := b.status(policy)
+	var visited []string
 	for _, v := range b.Observation.State.Ledger.Visits {
 		if v.Policy == policy {
-			nodes = append(nodes, v.Node)
+			visited = append(visited, v.Node)
 		}
 	}
-	slices.Sort(nodes)
-	return nodes
+	slices.Sort(visited)
+	l := b.add("budget", OK, "%d of at most %d nodes are visited", len(visited), s.MaxUnavailable)
+	const few = 3
+	if len(visited) > 0 && len(visited) <= few {
+		l.Text += ": " + strings.Join(visited, ", ")
+	}
 }
 
 // said is the last that events tell of the pod or, without one, of the
