@@ -19,6 +19,8 @@ type Drainage struct {
 	Since   time.Time `json:"since,omitzero"`
 	Done    time.Time `json:"done,omitzero"`
 	Message string    `json:"message,omitempty"` // what keeps it from being done
+	Decided time.Time `json:"decided,omitzero"`  // when it was last decided, to half a minute
+	Term    int       `json:"term,omitzero"`     // in which that was; see [Term]
 }
 
 // An Uncordon is a node that carries our mark without need: no visit of the
@@ -79,14 +81,37 @@ func (t *tour) drain(s *stop) hold {
 		t.trials[s.set.key]++
 	}
 	h := hold{action: Drain, reason: Draining, message: s.visit.Drain.Message}
+	t.decideDrain(s.visit)
 	late := !t.now.Before(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
 	if late { // it was done in time, if it had begun, and somebody has uncordoned the node since
-		s.visit.Drain = Drainage{Since: t.now}
+		s.visit.Drain = Drainage{Since: t.now, Decided: s.visit.Drain.Decided, Term: s.visit.Drain.Term}
 	} else {
 		h.until = s.visit.Drain.Since.Add(t.policy.Drain.Timeout)
 	}
 	t.alarm.at(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
 	return h
+}
+
+// decideDrain records who decides to go on with a drain, and when: not each time, since
+// each is a write. While it is in doubt what others do, they are on record.
+func (t *tour) decideDrain(v *Visit) {
+	if !t.drainDoubtful(v) {
+		v.Drain.Term = t.term.Number
+	}
+	if t.now.Sub(v.Drain.Decided) >= doubt/2 {
+		v.Drain.Decided = t.now
+	}
+}
+
+// drainInDoubt says that a visit must not end, since its node may still be drained.
+func (t *tour) drainInDoubt(v *Visit) bool {
+	t.alarm.at(t.drainCertain(v.Drain))
+	return t.drainDoubtful(v)
+}
+
+// awaitDrain is the hold of a visit that waits for nothing else.
+func (t *tour) awaitDrain(v *Visit) hold {
+	return hold{Wait, Checking, t.after(t.drainCertain(v.Drain)), "an earlier leader may still be draining the node"}
 }
 
 // giveUpDrain ends a visit whose node is not empty in time.
@@ -96,6 +121,10 @@ func (t *tour) giveUpDrain(s *stop) {
 	}
 	if until := s.visit.Drain.Since.Add(t.policy.Drain.Timeout); t.now.Before(until) {
 		t.alarm.at(until)
+		return
+	}
+	if t.drainInDoubt(s.visit) {
+		s.hold = t.share(t.awaitDrain(s.visit))
 		return
 	}
 	message := fmt.Sprintf("the node was not drained within %s", t.policy.Drain.Timeout)
@@ -125,10 +154,11 @@ func (t *tour) waitsDrained(s *stop) bool {
 }
 
 // leaveUndrained gives back a node that is drained, or about to be, when its next
-// eviction cannot follow. An answer that is on its way is waited for.
+// eviction cannot follow. An answer that is on its way is waited for, and so is a leader
+// of before.
 func (t *tour) leaveUndrained(s *stop) {
 	waits := s.reason() == Checking && s.hold.until.IsZero()
-	if s.reason() != "" && !waits && (s.visit.preparing() || (s.visit != nil && t.waitsDrained(s))) {
+	if s.reason() != "" && !waits && s.visit != nil && (s.visit.preparing() || t.waitsDrained(s)) && !t.drainInDoubt(s.visit) {
 		t.forsake(s)
 	}
 }
@@ -150,7 +180,12 @@ func (b *book) uncordons(f *fleet, policies []policy.UpgradePolicy, a *alarm) []
 		}
 		drains := slices.ContainsFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == name && p.Drain != nil })
 		u := Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable || n.CordonTakenBy != ""}
-		if v := b.open[visitKey{name, n.Name}]; v == nil || !drains || (u.MarkOnly && !v.preparing()) {
+		v := b.open[visitKey{name, n.Name}]
+		needed := v != nil && (drains || f.drainDoubtful(v))
+		if v != nil && !drains {
+			a.at(f.drainCertain(v.Drain))
+		}
+		if !needed || (u.MarkOnly && !v.preparing()) {
 			out = append(out, u)
 		}
 	}

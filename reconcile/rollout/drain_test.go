@@ -49,11 +49,19 @@ func (c *check) checkDrains(t reporter, p Plan) {
 	}
 	for _, n := range c.obs.Nodes {
 		name, ours := strings.CutPrefix(n.CordonedBy, CordonMark(c.obs.Instance, ""))
-		needed := c.policies[name].Drain != nil && slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool { return v.Policy == name && v.Node == n.Name })
+		needed := slices.ContainsFunc(p.Ledger.Visits, func(v Visit) bool {
+			return v.Policy == name && v.Node == n.Name && (c.policies[name].Drain != nil || c.mayDrain(p, v))
+		})
 		if ours && !needed && !n.AtWork && !given[n.Name] {
 			t.Errorf("I13: %s stays cordoned for %s, and no visit of it is open", n.Name, name)
 		}
 	}
+}
+
+// mayDrain says that an earlier leader may go on with the drain of a visit.
+func (c *check) mayDrain(p Plan, v Visit) bool {
+	young := c.obs.ClockProblem != "" || c.now.Before(p.Ledger.Term.Since.Add(doubt))
+	return !v.Drain.Since.IsZero() && v.Drain.Term != p.Ledger.Term.Number && young
 }
 
 // empty cordons the nodes of a plan that are drained, and looks whether they are

@@ -51,7 +51,7 @@ type clamp struct {
 }
 
 func (c *clamp) visit(v *Visit) {
-	c.set(&v.Started, &v.Finished, &v.Drain.Since, &v.Drain.Done)
+	c.set(&v.Started, &v.Finished, &v.Drain.Since, &v.Drain.Done, &v.Drain.Decided)
 	for i := range v.Jobs {
 		c.set(&v.Jobs[i].Started, &v.Jobs[i].Ended)
 	}

@@ -35,6 +35,8 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 		moved := b.moveSteps(open, policyOf, func(s Step) bool { return !names[v.Policy] && f.downSince(s, v.Node, a) })
 		switch {
 		case len(open.Steps) > 0, names[v.Policy] && v.preparing():
+		case f.drainDoubtful(&v):
+			a.at(f.drainCertain(v.Drain))
 		case moved:
 			b.withdraw(open)
 		default:

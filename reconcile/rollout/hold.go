@@ -345,7 +345,7 @@ func (t *tour) forsake(s *stop) {
 }
 
 func (t *tour) inDoubt(v *Visit) bool {
-	doubtful := false
+	doubtful := t.drainInDoubt(v)
 	for i := range v.Steps {
 		t.alarm.at(t.certain(&v.Steps[i]))
 		doubtful = doubtful || t.doubtful(&v.Steps[i])

@@ -225,6 +225,10 @@ func (t *tour) giveUpJobs(s *stop) {
 }
 
 func (t *tour) shutByJob(s *stop, message string, g policy.Gate) {
+	if t.inDoubt(s.visit) {
+		s.hold = t.share(hold{action: Hold, reason: GateShut, message: message})
+		return
+	}
 	r := Refusal{
 		Policy: t.policy.Name, Node: s.node.Name, DaemonSet: s.set.key, Pod: s.pod.UID, At: t.now,
 		Message: message, Gate: g.Name,

@@ -250,7 +250,7 @@ func (l Ledger) withoutPause(policy string) Ledger {
 // visit that had not begun ends with it, so that other nodes get its slot. One
 // in which a pod was evicted before stays open: its node may be down by our
 // doing. So does one that an earlier term has left, whose leader may have sent the
-// same eviction a moment later, and one for which the same was sent before: an answer
+// same eviction a moment later or be draining its node, and one for which the same was sent before: an answer
 // that never came says nothing of what became of that. The decision may be to drain: then the eviction that
 // was to follow would be refused, and nothing was done.
 func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
@@ -273,7 +273,10 @@ func (l Ledger) Refuse(d Decision, message string, now time.Time) Ledger {
 			return s.DaemonSet == r.DaemonSet && s.Pod == r.Pod && !s.Retried && !s.Resent && s.Term == l.Term.Number
 		})
 	}
-	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool { return v.Policy == d.Policy && v.Node == d.Node && len(v.Steps) == 0 })
+	l.Visits = slices.DeleteFunc(l.Visits, func(v Visit) bool {
+		ours := v.Drain.Since.IsZero() || v.Drain.Term == l.Term.Number
+		return v.Policy == d.Policy && v.Node == d.Node && len(v.Steps) == 0 && ours
+	})
 	return l
 }
 

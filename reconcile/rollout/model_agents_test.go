@@ -186,7 +186,7 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 			return
 		case m.fails && !calm:
 			if m.chance(4) {
-				m.late = append(m.late, lateEviction{p, d, m.now.Add(staleness)})
+				m.late = append(m.late, lateDecision{p, d, m.now.Add(staleness)})
 			}
 			continue
 		}
@@ -203,8 +203,8 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 	m.endJobs()
 }
 
-// lateEviction is one that has failed, as far as its agent knows.
-type lateEviction struct {
+// lateDecision is one of which something is still on its way.
+type lateDecision struct {
 	plan     *pendingPlan
 	decision *Decision
 	until    time.Time
@@ -218,6 +218,7 @@ func (m *model) carryOut() {
 		}
 	}
 	m.late = nil
+	m.drainLate()
 }
 
 // evict is the API server's part. It asks its disruption budgets only about pods

@@ -75,6 +75,20 @@ func (m *model) drawDrain(p *policy.UpgradePolicy) {
 	}
 }
 
+// drainLate goes on with drains of an earlier term. His own each leader waits for.
+func (m *model) drainLate() {
+	for _, e := range m.lateDrains {
+		n := m.node(e.decision.Node)
+		if n == nil || m.now.After(e.until) || e.plan.plan.Ledger.Term.Number == m.ledger.Term.Number {
+			continue
+		}
+		m.say("late")
+		m.checkVisited(e.plan, e.decision)
+		m.drain(e.decision, n)
+	}
+	m.lateDrains = nil
+}
+
 // leave lets guests be gone that were evicted.
 func (n *fakeNode) leave(now time.Time) {
 	if !n.guests.going.IsZero() && !now.Before(n.guests.going) {
@@ -95,6 +109,7 @@ func (m *model) empty(a *fakeAgent, p *pendingPlan, l Ledger) Ledger {
 			l = l.Drained(*d, false, "no answer", now)
 			continue
 		}
+		m.checkVisited(p, d)
 		result := m.drain(d, n)
 		m.soon = m.soon || result != Remaining
 		switch result {
@@ -104,9 +119,28 @@ func (m *model) empty(a *fakeAgent, p *pendingPlan, l Ledger) Ledger {
 			l = l.Drained(*d, true, "", now)
 		default:
 			l = l.Drained(*d, false, "pods are left", now)
+			m.delay(p, d)
 		}
 	}
 	return l
+}
+
+// delay leaves a part of a drain on its way when another agent begins to lead.
+func (m *model) delay(p *pendingPlan, d *Decision) {
+	if !m.over && !m.calm[m.steps] && m.chance(8) {
+		m.leader = 1 - m.leader
+		m.lateDrains = append(m.lateDrains, lateDecision{p, d, m.now.Add(staleness)})
+		m.say("agent %d leads, and %s is still being drained", m.leader, d.Node)
+	}
+}
+
+// checkVisited: I2. A node that is drained holds a slot, however late the leader of
+// before comes to it. What a lost ledger had on record nobody knows.
+func (m *model) checkVisited(p *pendingPlan, d *Decision) {
+	lost := m.ledger.lost() || m.ledger.Term.Lost || m.ledger.Term.Number < p.plan.Ledger.Term.Number
+	if !lost && m.ledger.visitTo(d.Policy, d.Node) == nil {
+		m.Errorf("I2: %s drains %s, and no visit is on record", d.Policy, d.Node)
+	}
 }
 
 // drain cordons a node, unless somebody else has, and evicts its guests.

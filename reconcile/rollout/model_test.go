@@ -135,13 +135,15 @@ type model struct {
 	version  int // of the ledger
 	agents   [2]*fakeAgent
 	leader   int
-	refuses  bool // there is a disruption budget
-	fails    bool // evictions are not answered
-	late     []lateEviction
-	jobs     []*fakeJob
-	soon     bool // the agent looks again by itself
-	asked    bool // questions are asked, and answered as chance has it
-	over     bool // the trouble
+	refuses  bool           // there is a disruption budget
+	fails    bool           // evictions are not answered
+	late     []lateDecision // evictions that have failed, as far as their agent knows
+
+	lateDrains []lateDecision
+	jobs       []*fakeJob
+	soon       bool // the agent looks again by itself
+	asked      bool // questions are asked, and answered as chance has it
+	over       bool // the trouble
 
 	truth
 	steps, evictions int
@@ -274,12 +276,12 @@ func (m *model) sleep(a *fakeAgent) {
 		m.tick()
 		return
 	}
-	switch m.rand.IntN(8) {
-	case 0, 1:
+	switch n := m.rand.IntN(8); {
+	case n < 2, len(m.lateDrains) > 0:
 		m.now = m.now.Add(time.Duration(1+m.rand.IntN(5000)) * time.Millisecond)
-	case 2:
+	case n == 2:
 		m.now = m.now.Add(time.Duration(1+m.rand.IntN(40)) * time.Minute)
-	case 3:
+	case n == 3:
 		if m.chance(4) {
 			m.now = m.now.Add(time.Duration(1+m.rand.IntN(10)) * time.Hour)
 		}

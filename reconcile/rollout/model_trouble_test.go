@@ -267,6 +267,6 @@ func (m *model) disturbLedger() {
 		m.say("the ledger is lost")
 		m.write(Ledger{})
 		m.truth.lost()
-		m.late = nil
+		m.late, m.lateDrains = nil, nil
 	}
 }

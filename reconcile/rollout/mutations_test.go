@@ -121,6 +121,15 @@ var mutations = []mutation{
 	}},
 	{"I13", "drains without end", drainOn},
 	{"I2", "drains a node more than there are slots", drainToo},
+	{"I2", "frees the slot of a node that an earlier leader may still drain", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for i := range p.Decisions {
+			d := &p.Decisions[i]
+			p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool {
+				earlier := !v.Drain.Since.IsZero() && v.Drain.Term != p.Ledger.Term.Number
+				return d.Action == Hold && d.Policy == v.Policy && d.Node == v.Node && len(v.Steps) == 0 && earlier
+			})
+		}
+	}},
 }
 
 // change gives a decision a ruling of its own.

@@ -15,7 +15,8 @@
 // Each leader begins a [Term] with [Ledger.Lead]. An eviction that is on record may
 // be sent until a minute has passed since it was decided or, if that was in another
 // term, since this one began. For so long its visit stays open, unless the leader of
-// its own term knows that nothing has come of it: he alone can have sent it.
+// its own term knows that nothing has come of it: he alone can have sent it. A drain of
+// an earlier term is in doubt for as long.
 package rollout
 
 import (

@@ -45,6 +45,7 @@ func timeless(p Plan, now, later time.Time) Plan {
 			zero(&visits[i].Started)
 			zero(&visits[i].Finished)
 			zero(&visits[i].Drain.Since)
+			visits[i].Drain.Decided, visits[i].Drain.Term = time.Time{}, 0 // renewed by whoever goes on with it
 			visits[i].Jobs = slices.Clone(visits[i].Jobs)
 			for j := range visits[i].Jobs {
 				zero(&visits[i].Jobs[j].Started)

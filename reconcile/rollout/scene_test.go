@@ -134,6 +134,8 @@ func (s *scene) read(w []string) {
 		from, to, _ := strings.Cut(w[3], ">")
 		l.Reversals = append(l.Reversals, Reversal{Policy: w[1], DaemonSet: "ns/" + w[2], Commit: "c0", Template: w[4],
 			From: from, To: to, Reason: "it broke", Since: s.now.Add(-time.Hour)})
+	case "term": // term NUMBER AGE
+		l.Term = Term{Number: number(s.t, w[1]), Since: s.now.Add(-age(s.t, w[2]))}
 	case "lost":
 		*l = Ledger{}
 	default:

@@ -33,7 +33,7 @@ func (s *scene) readMeasured(w []string) Visit {
 	return v
 }
 
-// readVisit reads "visit POLICY NODE DAEMONSET:FROM>TO(evicted=AGE,
+// readVisit reads "visit POLICY NODE [drain=AGE or AGE/AGE [draindecided=AGE/TERM]] DAEMONSET:FROM>TO(evicted=AGE,
 // gone=AGE,replaced=AGE,settled=AGE,retried,problem=WORD)...".
 func (s *scene) readVisit(w []string) Visit {
 	s.t.Helper()
@@ -46,6 +46,11 @@ func (s *scene) readVisit(w []string) Visit {
 			} else {
 				v.Drain.Message = "2 pods are left"
 			}
+			continue
+		}
+		if value, isDecided := strings.CutPrefix(word, "draindecided="); isDecided { // AGE, and the TERM after a slash
+			decided, term, _ := strings.Cut(value, "/")
+			v.Drain.Decided, v.Drain.Term = s.now.Add(-age(s.t, decided)), number(s.t, term)
 			continue
 		}
 		if value, isJob := strings.CutPrefix(word, "job="); isJob {

@@ -65,6 +65,25 @@ func (f *fleet) certain(s *Step) time.Time {
 	return s.Evicted.Add(doubt)
 }
 
+// drainCertain is when it is beyond doubt what has become of the drain of a visit; zero
+// when only the leader of this term can have gone on with it, who knows. By the clock of
+// the one who did it is over after another while, so that it is when each pass is a term
+// of its own.
+func (f *fleet) drainCertain(d Drainage) time.Time {
+	if d.Since.IsZero() || d.Term == f.term.Number {
+		return time.Time{}
+	}
+	certain := f.term.Since.Add(doubt)
+	if last := d.Decided.Add(2 * doubt); !d.Decided.IsZero() && last.Before(certain) {
+		return last
+	}
+	return certain
+}
+
+// drainDoubtful says that a leader of before may still cordon the node of a visit and
+// evict other pods from it.
+func (f *fleet) drainDoubtful(v *Visit) bool { return f.sure.Before(f.drainCertain(v.Drain)) }
+
 // weighLoss finds out whether the term is young and has lost the ledger. Then
 // evictions may be on their way that nobody remembers.
 func (f *fleet) weighLoss(lost bool, policies []policy.UpgradePolicy, a *alarm) {

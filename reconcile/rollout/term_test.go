@@ -53,6 +53,55 @@ node b cni=old
 	}
 }
 
+// The same goes for a drain: that a budget refuses what is to follow says nothing of
+// what the leader of before does to the node.
+func TestRefusedDrainOfAnEarlierTermKeepsItsSlotForAWhile(t *testing.T) {
+	for _, test := range []struct {
+		decided string
+		want    map[time.Duration]string // drains, so long after the refusal
+	}{
+		{"10s/2", map[time.Duration]string{0: "b"}},
+		{"10s/1", map[time.Duration]string{0: "", 19 * time.Second: "", 20 * time.Second: "b"}},
+	} {
+		s := readScene(t, "policy cni cni drain=10m\ndaemonset cni new proven\nnode a cni=old\nnode b cni=old\nterm 2 40s\nvisit cni a drain=1m draindecided="+test.decided)
+		plan := New(s.observed, s.policies, s.now)
+		if got := acted(plan, Drain); got != "a" {
+			t.Fatalf("drains %q, want a", got)
+		}
+		s.observed.Ledger = plan.Ledger.Refuse(plan.Decisions[0], "budget", s.now)
+		for after, want := range test.want {
+			if got := acted(New(s.observed, s.policies, s.now.Add(after)), Drain); got != want {
+				t.Errorf("decided %s: drains %q %s after the refusal, want %q", test.decided, got, after, want)
+			}
+		}
+	}
+}
+
+// The drain goes on meanwhile, and whoever leads after that waits for this one, too.
+func TestDrainIsInDoubtAgainInTheNextTerm(t *testing.T) {
+	s := readScene(t, "policy cni cni drain=10m\ndaemonset cni new proven\nnode a cni=old\nterm 2 0s\nvisit cni a drain=1m draindecided=10s/1")
+	l := &s.observed.Ledger
+	for _, after := range []time.Duration{0, 59 * time.Second, 2 * time.Minute} {
+		*l = New(s.observed, s.policies, s.now.Add(after)).Ledger
+		if want := 1 + one(after >= time.Minute); l.Visits[0].Drain.Term != want {
+			t.Errorf("%s later: the drain is of term %d, want %d", after, l.Visits[0].Drain.Term, want)
+		}
+		if late := s.now.Add(after).Sub(l.Visits[0].Drain.Decided); late > doubt/2 {
+			t.Errorf("%s later: the drain was decided %s ago", after, late)
+		}
+	}
+	*l, _ = l.Lead("third", Term{})
+	s.observed.Nodes[0].Hold = "disk"
+	for after, open := range map[time.Duration]int{0: 1, 59 * time.Second: 1, time.Minute: 0} {
+		began := s.now.Add(2 * time.Minute)
+		third := s.observed
+		third.Ledger.Term.Since = began
+		if got := len(New(third, s.policies, began.Add(after)).Ledger.Visits); got != open {
+			t.Errorf("%s after the third leader has begun: %d visits, want %d", after, got, open)
+		}
+	}
+}
+
 // The clock of the leader before says nothing.
 func TestDoubtsOfAnEarlierTermEndByTheClockOfThisOne(t *testing.T) {
 	for _, evicted := range []string{"50h", "-50h"} {
@@ -75,10 +124,12 @@ func TestDoubtsOfAnEarlierTermEndByTheClockOfThisOne(t *testing.T) {
 }
 
 // evicted names the nodes on which a plan evicts.
-func evicted(p Plan) string {
+func evicted(p Plan) string { return acted(p, Evict) }
+
+func acted(p Plan, action Action) string {
 	nodes := ""
 	for _, d := range p.Decisions {
-		if d.Action == Evict {
+		if d.Action == action {
 			nodes += d.Node
 		}
 	}

@@ -129,7 +129,7 @@ func (t *tour) endWaiting() {
 // endsHalfWay says that a visit may end between two DaemonSets: something of it has
 // settled and nothing is under way.
 func (t *tour) endsHalfWay(s *stop) bool {
-	return t.verifies && s.set != nil && s.visit != nil && s.underWay == 0 && !s.down && s.visit.lastSettled() != nil
+	return t.verifies && s.set != nil && s.visit != nil && s.underWay == 0 && !s.down && s.visit.lastSettled() != nil && !t.drainInDoubt(s.visit)
 }
 
 func (t *tour) endHalfWay(s *stop) {

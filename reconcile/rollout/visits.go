@@ -108,6 +108,7 @@ func (b *book) end(v *Visit, outcome Outcome, now time.Time) {
 		s := &v.Steps[i]
 		s.Pod, s.Term, s.Gone, s.Replaced, s.Resent, s.Problem = "", 0, time.Time{}, time.Time{}, false, "" // of no use to history
 	}
+	v.Drain.Decided, v.Drain.Term = time.Time{}, 0
 	b.ledger.Finished = append(b.ledger.Finished, *v)
 }
 
@@ -279,6 +280,9 @@ func (t *tour) conclude(s *look) {
 	switch {
 	case s.halfWay && (s.visit.preparing() || !t.waitsForSomebody(&s.stop)):
 		return // the next DaemonSet's turn
+	case t.drainInDoubt(s.visit):
+		s.hold = t.share(t.awaitDrain(s.visit))
+		return
 	case s.halfWay || s.gone > 0:
 		t.book.end(s.visit, Released, t.now)
 	case !t.verified(&s.stop):
