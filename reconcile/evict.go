@@ -17,7 +17,7 @@ import (
 // instant at which it does.
 func (r *Reconciler) evict(ctx context.Context, report *Report) {
 	due, deadline := inWindow(r.doubted(report.Observation), report.Plan.Rollout, rollout.Evict, r.opts.Now())
-	if len(due) == 0 {
+	if due = r.sent.unsent(due, r.opts.Now()); len(due) == 0 {
 		return
 	}
 	if !deadline.IsZero() {
@@ -26,6 +26,7 @@ func (r *Reconciler) evict(ctx context.Context, report *Report) {
 		defer cancel()
 	}
 	report.Attempts = r.opts.Cluster.Evict(ctx, due)
+	r.sent.note(report.Attempts, r.opts.Now())
 }
 
 // inWindow are the plan's decisions of one action whose window is still open, and the

@@ -148,6 +148,38 @@ func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
 	}
 }
 
+// The API server changes a pod when it takes an eviction of it. A watch that is behind
+// still tells of the pod as it was.
+func TestEvictionThatWasTakenIsNotSentAgain(t *testing.T) {
+	e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: rollout.Sent, obs: observe(t, governed)}
+	pod := *e.obs.Pods[0]
+	pod.Hash, pod.ResourceVersion = "older", "7"
+	e.obs.Pods[0] = &pod
+	e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
+	now := open
+	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return now }})
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   int
+	}{
+		{"outdated", func() {}, 1},
+		{"not told yet", func() { now = now.Add(time.Second) }, 0},
+		{"still not told", func() { now = now.Add(time.Second) }, 0},
+		{"changed, and not going", func() { pod.ResourceVersion = "8" }, 1},
+		{"as before after a long time, as after a restore of the API server", func() { now = now.Add(longestLag) }, 1},
+	} {
+		step.change()
+		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(report.Attempts); got != step.want {
+			t.Errorf("%s: %d evictions, want %d", step.name, got, step.want)
+		}
+	}
+}
+
 // What the API server says to an eviction that fails is on record, for those who look.
 func TestEvictionThatFailsIsOnRecord(t *testing.T) {
 	e := &evicting{

@@ -114,6 +114,7 @@ type Reconciler struct {
 	term    rollout.Term // in which it leads; the zero Term before its first write
 	backoff backoff
 	fights  fights
+	sent    sent
 	jobs    map[string]bool // of gates, that may still run
 	looked  bool            // for Jobs that an earlier process has left
 	relook  time.Time       // when that may be tried again
@@ -126,7 +127,7 @@ type Reconciler struct {
 
 // NewReconciler returns a Reconciler that has seen nothing yet.
 func NewReconciler(opts Options) *Reconciler {
-	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}}
+	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, sent: sent{}, jobs: map[string]bool{}}
 }
 
 // Forget makes the next pass load the state again, as it must when somebody
