@@ -201,7 +201,12 @@ func (r *Reconciler) load(ctx context.Context) (State, error) {
 	return *r.state, nil
 }
 
+// save does nothing when nothing has changed, which is much sooner seen than a ledger
+// is encoded. The state that is compared with is never changed: a plan is a new value.
 func (r *Reconciler) save(ctx context.Context, s State) error {
+	if r.state != nil && r.state.equals(s) {
+		return nil
+	}
 	if err := r.opts.Store.Save(ctx, s); err != nil {
 		r.state = nil
 		return err

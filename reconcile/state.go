@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"reflect"
 	"time"
 
 	"lamplighter.dev/inventory"
@@ -16,6 +17,12 @@ type State struct {
 	Inventory inventory.Set
 	Ledger    rollout.Ledger
 	Record    Record
+}
+
+// equals reports whether two states surely are the same: of the same instant read and
+// made, say, it is not sure.
+func (s State) equals(o State) bool {
+	return s.Inventory.Equal(o.Inventory) && reflect.DeepEqual(s.Ledger, o.Ledger) && reflect.DeepEqual(s.Record, o.Record)
 }
 
 // Record says what is in force, for those who look at the cluster without the

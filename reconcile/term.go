@@ -36,6 +36,9 @@ func isIdle(before, intent State, plan Plan) (bool, error) {
 		return false, nil
 	}
 	intent.Ledger.Term = before.Ledger.Term
+	if before.equals(intent) {
+		return true, nil
+	}
 	if !before.Inventory.Equal(intent.Inventory) {
 		return false, nil
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"lamplighter.dev/inventory"
+	"lamplighter.dev/reconcile/rollout"
 )
 
 func ledgerName(instance inventory.Instance) string { return instance.Name + "-ledger" }
@@ -42,11 +43,11 @@ func encodeLedger(state State) (content, error) {
 		binary: map[string][]byte{},
 	}
 	if !reflect.ValueOf(state.Ledger).IsZero() {
-		text, err := json.MarshalIndent(state.Ledger, "", " ")
+		text, err := indented(state.Ledger)
 		if err != nil {
 			return content{}, fmt.Errorf("key %s: %w", ledgerKey, err)
 		}
-		c.data[ledgerKey] = string(text) + "\n"
+		c.data[ledgerKey] = text
 	}
 	if len(state.Record) > 0 {
 		c.data[recordKey] = string(state.Record)
@@ -63,6 +64,20 @@ func encodeLedger(state State) (content, error) {
 		return content{}, fmt.Errorf("key %s: needs %d bytes compressed, a ConfigMap holds %d", ledgerKey, size, maxBytes)
 	}
 	return c, nil
+}
+
+// indented is the JSON of a ledger, for people too. [json.MarshalIndent] would read
+// what the ledger writes once more.
+func indented(ledger rollout.Ledger) (string, error) {
+	text, err := ledger.MarshalJSON()
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, text, "", " "); err != nil {
+		return "", err
+	}
+	return out.String() + "\n", nil
 }
 
 func decodeLedger(cm *corev1.ConfigMap, state *State) error {

@@ -27,6 +27,7 @@ import (
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/agent/webhook"
+	"lamplighter.dev/reconcile/cluster"
 	"lamplighter.dev/render/gitsource"
 )
 
@@ -156,7 +157,8 @@ func New(cfg Config) (*Agent, error) {
 	cfg = withDefaults(cfg)
 	clock := NewClock(cfg.Now)
 	cfg.Cluster = clock.Through(cfg.Cluster)
-	clientset, err := kubernetes.NewForConfig(cfg.Cluster)
+	cfg.Cluster.DisableCompression = true // the API server is near
+	clientset, err := kubernetes.NewForConfig(cluster.Protobuf(cfg.Cluster))
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)
 	}

@@ -127,11 +127,8 @@ func New(config *rest.Config, opts Options) (*Cluster, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return observed{next, c.throttle, c.clock, c.opts.RequestTimeout}
 	})
-	protobuf := rest.CopyConfig(config)
-	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
-	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	var err error
-	if c.typed, err = kubernetes.NewForConfig(protobuf); err != nil {
+	if c.typed, err = kubernetes.NewForConfig(Protobuf(config)); err != nil {
 		return nil, fmt.Errorf("API client: %w", err)
 	}
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {

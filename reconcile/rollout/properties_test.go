@@ -3,6 +3,8 @@
 package rollout
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -130,7 +132,8 @@ func seenGone(visits, planned []Visit) []Visit {
 	return visits
 }
 
-// checkShuffled wants the same plan from the same input in another order.
+// checkShuffled wants the same plan from the same input in another order, and the
+// ledger that it is made from as it was.
 func checkShuffled(t reporter, s *scene, plan Plan) {
 	t.Helper()
 	checkShuffledOf(t, s.observed, s.policies, s.now, plan)
@@ -147,7 +150,18 @@ func checkShuffledOf(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 		obs.DaemonSets[i], obs.DaemonSets[j] = obs.DaemonSets[j], obs.DaemonSets[i]
 	})
 	r.Shuffle(len(policies), func(i, j int) { policies[i], policies[j] = policies[j], policies[i] })
+	before, err := json.Marshal(obs.Ledger)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
 	if diff := diffPlans(plan, New(obs, policies, now)); diff != "" {
 		t.Errorf("the order of the input changes the plan (-sorted +shuffled):\n%s", diff)
+	}
+	after, err := json.Marshal(obs.Ledger)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Errorf("a plan changes the ledger that it is made from:\n%s", cmp.Diff(string(before), string(after)))
 	}
 }
