@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/inventory/store"
@@ -64,7 +65,7 @@ func (a *Agent) follow(ctx context.Context) error {
 		}
 		a.setPhase(leading)
 		a.log.Info("leading", "lease", a.cfg.Namespace+"/"+a.cfg.Instance)
-		return a.loop(ctx, triggers{updates: updates, changed: c.Changed(), answered: asker.Answered(), foreign: foreign, clock: a.clock.changed, passed: sync.OnceFunc(func() { close(passed) })}, a.reconciler(c, states, asker))
+		return a.loop(ctx, triggers{updates: updates, changed: c.Changed(), ignore: c.Ignore, answered: asker.Answered(), foreign: foreign, clock: a.clock.changed, passed: sync.OnceFunc(func() { close(passed) })}, a.reconciler(c, states, asker))
 	})
 	return group.Wait()
 }
@@ -117,12 +118,13 @@ func (a *Agent) reconciler(c *cluster.Cluster, states reconcile.Store, asker rec
 
 // triggers are what gives a reason for a pass, beside the clock.
 type triggers struct {
-	passed   func()          // is told of a pass that went well
-	updates  <-chan update   // Git moved, or cannot be read
-	changed  <-chan struct{} // the cluster moved
-	answered <-chan struct{} // a question of a plan has an answer
-	foreign  <-chan struct{} // somebody else wrote the state
-	clock    <-chan struct{} // the clock is in doubt, or no more
+	passed   func()                       // is told of a pass that went well
+	updates  <-chan update                // Git moved, or cannot be read
+	changed  <-chan struct{}              // the cluster moved
+	ignore   func(daemonSets []types.UID) // says whose pods' moves are none of that
+	answered <-chan struct{}              // a question of a plan has an answer
+	foreign  <-chan struct{}              // somebody else wrote the state
+	clock    <-chan struct{}              // the clock is in doubt, or no more
 }
 
 func signal(c chan<- struct{}) {
@@ -149,7 +151,7 @@ func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) e
 			r.Forget()
 		default:
 		}
-		next, err := a.pass(ctx, r, src)
+		next, err := a.pass(ctx, r, src, t.ignore)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -214,7 +216,7 @@ func (a *Agent) accept(u update) reconcile.Source {
 }
 
 // pass runs one pass and logs one line if it changed something.
-func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile.Source) (time.Time, error) {
+func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile.Source, ignore func([]types.UID)) (time.Time, error) {
 	start := a.cfg.Now()
 	report, err := r.Pass(ctx, src)
 	took := a.cfg.Now().Sub(start)
@@ -224,6 +226,7 @@ func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile
 	a.metrics.pass(report, took, err)
 	a.logPass(report, took)
 	if err == nil {
+		ignore(report.Strangers())
 		a.crier.hear(report)
 		a.keptOut.Store(report.Observation.KeptOut())
 	}

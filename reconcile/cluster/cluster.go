@@ -87,10 +87,11 @@ type Cluster struct {
 	mapper    meta.ResettableRESTMapper
 	throttle  *throttle
 
-	changed chan struct{}
-	stop    <-chan struct{}
-	running sync.WaitGroup
-	feeds   feeds
+	changed   chan struct{}
+	strangers strangers
+	stop      <-chan struct{}
+	running   sync.WaitGroup
+	feeds     feeds
 
 	mu          sync.Mutex // guards what follows
 	kinds       map[schema.GroupKind]*kindWatch

@@ -51,6 +51,9 @@ type source[T any] struct {
 	// same reports whether a change from one value to the other is of no
 	// interest to anybody who waits.
 	same func(a, b T) bool
+	// ignored reports that what becomes of an object is of no interest now. Nil
+	// ignores none.
+	ignored func(T) bool
 }
 
 func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], error) {
@@ -88,10 +91,23 @@ func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], e
 		return nil, fmt.Errorf("%s: %w", src.what, err)
 	}
 	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { f.events.Add(1); notify() },
-		DeleteFunc: func(any) { f.events.Add(1); notify() },
+		AddFunc: func(obj any) {
+			f.events.Add(1)
+			if !src.ignores(obj) {
+				notify()
+			}
+		},
+		DeleteFunc: func(obj any) {
+			f.events.Add(1)
+			if !src.ignores(obj) {
+				notify()
+			}
+		},
 		UpdateFunc: func(before, after any) {
 			f.events.Add(1)
+			if src.ignores(before) && src.ignores(after) {
+				return
+			}
 			a, b := before.(*record[T]), after.(*record[T])
 			if a.meta.UID != b.meta.UID || !src.same(a.value, b.value) {
 				notify()
@@ -102,6 +118,13 @@ func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], e
 		return nil, fmt.Errorf("%s: %w", src.what, err)
 	}
 	return f, nil
+}
+
+// ignores reports that nobody need be told of a record. Of what is not one, somebody
+// does.
+func (s source[T]) ignores(obj any) bool {
+	r, ok := obj.(*record[T])
+	return ok && s.ignored != nil && s.ignored(r.value)
 }
 
 // transform reduces an object to a record. It may be given one that is reduced.

@@ -63,7 +63,7 @@ func (c *Cluster) newFeeds() (feeds, error) {
 	}
 	f.pods, err = newFeed(source[health.Pod]{
 		what: "watch pods", lister: lister(core, "pods", podSelector), example: &corev1.Pod{},
-		reduce: refs.reducePod, same: samePod,
+		reduce: refs.reducePod, same: samePod, ignored: c.strangers.pod,
 	}, c.notify, c.opts.Log)
 	return f, err
 }
