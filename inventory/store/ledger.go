@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,11 +22,16 @@ func ledgerName(instance inventory.Instance) string { return instance.Name + "-l
 // maxBytes is how much one ConfigMap may hold: the API server's limit is 1 MiB.
 const maxBytes = 1<<20 - 4<<10
 
+// legible is how long a ledger may be that is kept as it is, for people to read. A
+// longer one is compressed, to less than a tenth: it is written before every eviction,
+// and etcd keeps what was written for a while.
+const legible = 32 << 10
+
 // maxInflated bounds what a compressed value may grow to.
 const maxInflated = 64 << 20
 
-// Keys of the ledger's ConfigMap. A value too large to be kept as it is goes to
-// the binary data, compressed, under its key and gzipSuffix.
+// Keys of the ledger's ConfigMap. A long ledger, and a record too large to be kept as
+// it is, goes to the binary data, compressed, under its key and gzipSuffix.
 const (
 	ledgerKey  = "ledger.json"
 	recordKey  = "record.json"
@@ -43,11 +49,9 @@ func encodeLedger(state State) (content, error) {
 		binary: map[string][]byte{},
 	}
 	if !reflect.ValueOf(state.Ledger).IsZero() {
-		text, err := indented(state.Ledger)
-		if err != nil {
+		if err := c.putLedger(state.Ledger); err != nil {
 			return content{}, fmt.Errorf("key %s: %w", ledgerKey, err)
 		}
-		c.data[ledgerKey] = text
 	}
 	if len(state.Record) > 0 {
 		c.data[recordKey] = string(state.Record)
@@ -66,18 +70,21 @@ func encodeLedger(state State) (content, error) {
 	return c, nil
 }
 
-// indented is the JSON of a ledger, for people too. [json.MarshalIndent] would read
-// what the ledger writes once more.
-func indented(ledger rollout.Ledger) (string, error) {
+func (c content) putLedger(ledger rollout.Ledger) error {
 	text, err := ledger.MarshalJSON()
 	if err != nil {
-		return "", err
+		return err
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, text, "", " "); err != nil {
-		return "", err
+	if len(text) > legible {
+		c.data[ledgerKey] = string(text)
+		return c.compress(ledgerKey)
 	}
-	return out.String() + "\n", nil
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, text, "", " "); err != nil {
+		return err
+	}
+	c.data[ledgerKey] = indented.String() + "\n"
+	return nil
 }
 
 func decodeLedger(cm *corev1.ConfigMap, state *State) error {
@@ -113,6 +120,15 @@ func (c content) size() int {
 	return size
 }
 
+// compressors are at rest. Each takes a megabyte.
+var compressors = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // there is that level
+	}
+	return w
+}}
+
 // compress moves a value to the binary data.
 func (c content) compress(key string) error {
 	text, ok := c.data[key]
@@ -120,7 +136,9 @@ func (c content) compress(key string) error {
 		return nil
 	}
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&out)
 	if _, err := io.WriteString(w, text); err != nil {
 		return err
 	}

@@ -149,6 +149,43 @@ func TestUnreadableStateIsNotOverwritten(t *testing.T) {
 	}
 }
 
+// People may want to read a ledger, and the longer one is the more it costs to write.
+func TestLedgerIsLegibleUntilItIsLong(t *testing.T) {
+	s, _, instance := fixture(t)
+	state := storetest.Example()
+	for _, step := range []struct {
+		finished int
+		legible  bool
+	}{{0, true}, {100, true}, {500, false}, {10, true}} {
+		state.Ledger.Finished = nil
+		for i := range step.finished {
+			visit := state.Ledger.Visits[0]
+			visit.Node = fmt.Sprintf("node-%05d", i)
+			state.Ledger.Finished = append(state.Ledger.Finished, visit)
+		}
+		if err := s.Save(t.Context(), state); err != nil {
+			t.Fatal(err)
+		}
+		cm, err := testkit.Sandbox(t).Client.CoreV1().ConfigMaps(instance.Namespace).Get(t.Context(), "lamplighter-ledger", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(cm.Data["ledger.json"], `"node": "node-1"`); got != step.legible {
+			t.Errorf("%d finished visits: legible %t, want %t", step.finished, got, step.legible)
+		}
+		if size := cm.Size(); size > 64<<10 {
+			t.Errorf("%d finished visits take %d bytes", step.finished, size)
+		}
+		got, err := store.New(testkit.Sandbox(t).Client, instance).Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Ledger.Finished) != step.finished {
+			t.Errorf("read: got %d finished visits, want %d", len(got.Ledger.Finished), step.finished)
+		}
+	}
+}
+
 func TestLargeLedgerIsCompressed(t *testing.T) {
 	s, _, instance := fixture(t)
 	state := storetest.Example()
