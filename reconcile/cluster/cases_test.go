@@ -155,11 +155,11 @@ func (p *play) noticed(id inventory.ID, before *unstructured.Unstructured) {
 	if before == nil || before.GetLabels()[inventory.InstanceLabel] == "" {
 		return
 	}
-	want := "" // no watch of ours tells of it any more
-	if now := p.read(id); now != nil && now.GetLabels()[inventory.InstanceLabel] == before.GetLabels()[inventory.InstanceLabel] {
-		want = now.GetResourceVersion()
-	}
 	testkit.Eventually(p.t, patience, func(context.Context) error {
+		want := "" // no watch of ours tells of it any more
+		if now := p.read(id); now != nil && now.GetLabels()[inventory.InstanceLabel] == before.GetLabels()[inventory.InstanceLabel] {
+			want = now.GetResourceVersion() // which a controller may have changed once more
+		}
 		if told, watched := p.cluster.Told(id); watched && told != want {
 			return fmt.Errorf("the watch tells of version %q of %s, not of %q", told, inventory.Format(id), want)
 		}
