@@ -83,6 +83,11 @@ func Halts(failures []Failure, p policy.UpgradePolicy) string {
 		len(nodes), p.MaxFailures, first.Node, first.DaemonSet, first.Revision, first.Message)
 }
 
+// HaltEnds is what lets a policy go on that failures halt.
+func HaltEnds(policy string) string {
+	return "another version lets it go on, or lamplighter resume " + policy
+}
+
 func firstFailure(nodes map[string]Failure) Failure {
 	var first Failure
 	for _, f := range nodes {

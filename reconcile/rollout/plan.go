@@ -139,6 +139,7 @@ type PolicyStatus struct {
 	OutOfService   int // nodes that visits hold
 	Halted         bool
 	HaltMessage    string
+	HaltEnds       string   // what lets it go on; "" when it is not halted
 	Paused         *Pause   // nil when it is not
 	Proceed        *Proceed // in force; nil when none is
 

@@ -12,7 +12,8 @@ func (t *tour) status() PolicyStatus {
 	s := PolicyStatus{
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
-		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), Estimate: t.estimate.whole, Verifying: t.estimate.verifying,
+		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), HaltEnds: t.haltEnds(),
+		Estimate: t.estimate.whole, Verifying: t.estimate.verifying,
 		Paused: t.paused, Proceed: t.hours.proceed, Unhalting: t.unhalting(),
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver
@@ -38,6 +39,17 @@ func (t *tour) status() PolicyStatus {
 		s.Never = t.never(works, s)
 	}
 	return s
+}
+
+// haltEnds is what lets a halted policy go on; "" when it is not halted.
+func (t *tour) haltEnds() string {
+	switch {
+	case t.halted != "":
+		return HaltEnds(t.policy.Name)
+	case t.rejected.reason != "":
+		return "the API server is asked again until it admits the pod, or another version lets it go on"
+	}
+	return ""
 }
 
 // work is what a policy has yet to do in one wave.

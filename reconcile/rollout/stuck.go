@@ -4,9 +4,31 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
+
+// FreesSlot is what frees the slot of a node that has failed.
+const FreesSlot = "mend it, or commit another version; resume frees no slot"
+
+// KeptSlots are the nodes of a policy that have failed in a visit which is still
+// open, by name: they keep their slots, also when somebody acknowledges that. What
+// has come after the visit of a node that is well, a Job, keeps none then.
+func (l Ledger) KeptSlots(policy string) []string {
+	var nodes []string
+	for i := range l.Visits {
+		v := &l.Visits[i]
+		if v.Policy == policy && slices.ContainsFunc(l.Failures, func(f Failure) bool {
+			s := v.step(f.DaemonSet)
+			return f.Node == v.Node && f.Gate == "" && s != nil && s.To == f.Revision && s.Settled.IsZero()
+		}) {
+			nodes = append(nodes, v.Node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
 
 // stuckVisits are those that hold a slot and wait for somebody. When they hold all
 // of them nothing goes on, though fewer nodes may have failed than halt the policy.
@@ -71,7 +93,7 @@ func (t *tour) waitsFor(s *stop) string {
 	case s.reason() == Failed && s.set == nil: // its pods have settled, and a Job after them has not succeeded
 		return text + " (lamplighter resume " + t.policy.Name + " lets it pass)"
 	case s.reason() == Failed:
-		return text + " (mend it, or commit another version; resume frees no slot)"
+		return text + " (" + FreesSlot + ")"
 	case s.reason() == NodeNotReady, s.reason() == StuckTerminating:
 		return text + " (mend the node, or delete it)"
 	case s.reason() == NodeHeld:

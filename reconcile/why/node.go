@@ -297,7 +297,10 @@ func (b *builder) policy(name string) {
 	case s.Paused != nil:
 		b.add("policy", Stops, "paused: %s", s.Paused.Reason).Look = "lamplighter resume " + name
 	case s.Halted:
-		b.add("policy", Stops, "halted: %s", s.HaltMessage).Look = "lamplighter resume " + name
+		l := b.add("policy", Stops, "halted: %s (%s)", s.HaltMessage, s.HaltEnds)
+		if s.HaltEnds == rollout.HaltEnds(name) {
+			l.Look = "lamplighter resume " + name
+		}
 	case b.Observation.ClockProblem != "":
 		b.add("clock", Note, "%s", b.Observation.ClockProblem)
 	default:

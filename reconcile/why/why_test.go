@@ -242,7 +242,7 @@ hold: Failed
   ok placement: agents/cni should run here
   ok node: Ready
   ok pod: agents/cni-n1 of new: current, Ready since 2026-11-30T20:30:00Z
-  stop policy: halted: nodes failed: 1, maxFailures: 0; first n1 with agents/cni at new: gate smoke: 1 pod has failed: exit code 7
+  stop policy: halted: nodes failed: 1, maxFailures: 0; first n1 with agents/cni at new: gate smoke: 1 pod has failed: exit code 7 (another version lets it go on, or lamplighter resume network)
     lamplighter resume network
   ok window: night opened 21:00 UTC, closes 23:00
   note gates: smoke is a Job after the visit

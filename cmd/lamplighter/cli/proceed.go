@@ -108,7 +108,7 @@ func warnOfLength(g *globals, state reconcile.State, known policy.UpgradePolicy,
 // warnOfHalt says that a policy does not proceed because too many nodes have failed.
 func warnOfHalt(g *globals, state reconcile.State, known policy.UpgradePolicy) {
 	if rollout.Halts(state.Ledger.Failures, known) != "" {
-		fmt.Fprintf(g.streams.Err, "hint: policy %s is halted: another version lets it go on, or lamplighter resume %s\n", known.Name, known.Name)
+		fmt.Fprintf(g.streams.Err, "hint: policy %s is halted: %s\n", known.Name, rollout.HaltEnds(known.Name))
 	}
 }
 

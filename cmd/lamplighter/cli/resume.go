@@ -17,7 +17,7 @@ func newResumeCommand(g *globals) *cobra.Command {
 		Short: "Let a policy go on that was paused or has halted",
 		Long: `End a policy's pause, and acknowledge the failures on record for it. A policy that
 was halted by them goes on; a node that is still broken keeps its slot until it is
-well. A DaemonSet that was reverted gets the template that Git has again. A node that
+well, and the answer names it. A DaemonSet that was reverted gets the template that Git has again. A node that
 is left alone for a while, because its eviction was refused, its drain was not done in
 time or its Job has failed, is tried again at once.`,
 		Example:           "  lamplighter resume network",
@@ -50,6 +50,7 @@ func resumed(before rollout.Ledger, policy string) show.Resumed {
 			r.Retried = append(r.Retried, refusal.Node)
 		}
 	}
+	r.KeptSlots = before.KeptSlots(policy)
 	for _, mark := range before.Reversals {
 		if mark.Policy == policy {
 			r.Unmarked = append(r.Unmarked, mark.DaemonSet)

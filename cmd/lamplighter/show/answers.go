@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"lamplighter.dev/reconcile/rollout"
 )
 
 // Version is what a binary was built from.
@@ -31,9 +33,11 @@ type Resumed struct {
 	Unmarked []string `json:"unmarked,omitempty"`
 	// Retried are the nodes on which the last try came to nothing, and that wait no longer.
 	Retried []string `json:"retried,omitempty"`
+	// KeptSlots are the nodes that have failed and still hold a slot.
+	KeptSlots []string `json:"keptSlots,omitempty"`
 }
 
-// WriteResumed writes what resuming did as one line.
+// WriteResumed writes what resuming did as one line, and what it did not as another.
 func WriteResumed(w io.Writer, r Resumed) error {
 	unpaused := ""
 	if r.Unpaused {
@@ -47,7 +51,22 @@ func WriteResumed(w io.Writer, r Resumed) error {
 		tried += ", tries " + countOf(len(r.Retried), "node") + " again at once"
 	}
 	_, err := fmt.Fprintf(w, "policy %s: %s acknowledged%s%s\n", r.Policy, countOf(r.Acknowledged, "failure"), unpaused, tried)
+	if err == nil && len(r.KeptSlots) > 0 {
+		_, err = fmt.Fprintf(w, "policy %s: %s has failed and keeps its slot (%s)\n", r.Policy, eachOf(r.KeptSlots), rollout.FreesSlot)
+	}
 	return err
+}
+
+// eachOf names one node, or several of which the same is true.
+func eachOf(nodes []string) string {
+	const few = 3
+	switch n := len(nodes); {
+	case n == 1:
+		return nodes[0]
+	case n > few:
+		return fmt.Sprintf("each of %s and %d more", strings.Join(nodes[:few], ", "), n-few)
+	}
+	return "each of " + strings.Join(nodes, ", ")
 }
 
 // countOf is a number of things: "1 failure", "2 failures".

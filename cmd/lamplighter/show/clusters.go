@@ -133,7 +133,7 @@ func (c Cluster) wrong() []string {
 	}
 	for _, p := range c.Status.Policies {
 		if p.Halted {
-			lines = append(lines, p.Name+": "+p.HaltMessage)
+			lines = append(lines, p.haltWords())
 		}
 	}
 	for _, d := range c.Status.DaemonSets {

@@ -58,6 +58,7 @@ type PolicyStatus struct {
 	OutOfService   int    `json:"outOfService"`
 	Halted         bool   `json:"halted"`
 	HaltMessage    string `json:"haltMessage,omitempty"`
+	HaltEnds       string `json:"haltEnds,omitempty"` // what lets it go on
 	Paused         *Word  `json:"paused,omitempty"`
 	Proceed        *Word  `json:"proceed,omitempty"`
 
@@ -135,7 +136,7 @@ func (s Status) Bad() bool {
 func policyStatus(p rollout.PolicyStatus) PolicyStatus {
 	return PolicyStatus{
 		Name: p.Name, Window: windowWords(p.Window), Nodes: p.Nodes, Remaining: p.Remaining,
-		MaxUnavailable: p.MaxUnavailable, OutOfService: p.OutOfService, Halted: p.Halted, HaltMessage: p.HaltMessage,
+		MaxUnavailable: p.MaxUnavailable, OutOfService: p.OutOfService, Halted: p.Halted, HaltMessage: p.HaltMessage, HaltEnds: p.HaltEnds,
 		Waves: waveStatuses(p.Waves), Paused: pauseWord(p.Paused), Proceed: proceedWord(p.Proceed),
 	}
 }
@@ -208,7 +209,7 @@ func WriteStatus(w io.Writer, s Status) error {
 	}
 	for _, p := range s.Policies {
 		if p.Halted {
-			fmt.Fprintf(w, "HALTED  %s: %s\n", p.Name, p.HaltMessage)
+			fmt.Fprintf(w, "HALTED  %s\n", p.haltWords())
 		}
 	}
 	for _, d := range s.DaemonSets {
@@ -244,6 +245,15 @@ func WriteStatus(w io.Writer, s Status) error {
 		return err
 	}
 	return writeNotes(w, s.Objects)
+}
+
+// haltWords say of a halted policy why it is, and what lets it go on.
+func (p PolicyStatus) haltWords() string {
+	words := p.Name + ": " + p.HaltMessage
+	if p.HaltEnds != "" {
+		words += " (" + p.HaltEnds + ")"
+	}
+	return words
 }
 
 // stuck says why policies do not get to their end, those aside of which that
