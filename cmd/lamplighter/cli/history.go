@@ -19,6 +19,7 @@ import (
 	"lamplighter.dev/reconcile"
 	"lamplighter.dev/reconcile/policy"
 	"lamplighter.dev/reconcile/rollout"
+	"lamplighter.dev/reconcile/why"
 )
 
 func newHistoryCommand(g *globals) *cobra.Command {
@@ -28,7 +29,8 @@ func newHistoryCommand(g *globals) *cobra.Command {
 		Long: `Show the revisions of a DaemonSet, newest first: the commit that brought each one, how
 many nodes were visited with it, what became of them, and how long a pod took to be
 replaced. The visits are those on record, the last 500 of the instance. Of a
-DaemonSet that is gone the record alone is shown.`,
+DaemonSet that is gone the record alone is shown. ds/NAMESPACE/NAME, NAMESPACE/NAME
+and, if there is one of that name only, ds/NAME mean a DaemonSet too.`,
 		Example: "  lamplighter history daemonset/kube-system/calico-node",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -42,15 +44,14 @@ DaemonSet that is gone the record alone is shown.`,
 			if err != nil {
 				return err
 			}
-			name, err := about.fullName(cmd, args[0])
-			if err != nil {
-				return err
+			if about.node != "" {
+				return usage(cmd, "%q: write daemonset/NAMESPACE/NAME, or daemonset/NAME", args[0])
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
-			h, err := history(ctx, g, name)
+			h, err := history(ctx, g, about.daemonSet)
 			if err != nil {
-				return err
+				return suggest(err)
 			}
 			return printAnswer(g, h, show.WriteHistory)
 		},
@@ -66,6 +67,9 @@ func history(ctx context.Context, g *globals, name types.NamespacedName) (show.H
 	if err != nil {
 		return show.History{}, err
 	}
+	if name, err = onRecord(state, name); err != nil {
+		return show.History{}, err
+	}
 	revisions, found, err := revisionsOf(ctx, d.client, name)
 	if err != nil {
 		return show.History{}, err
@@ -79,6 +83,16 @@ func history(ctx context.Context, g *globals, name types.NamespacedName) (show.H
 		return h, fmt.Errorf("daemonset %s does not exist, and nothing is on record of it", name)
 	}
 	return h, nil
+}
+
+// onRecord is the full name of a DaemonSet. One without a namespace is the only one
+// of that name that a policy on record names or the instance owns.
+func onRecord(state reconcile.State, name types.NamespacedName) (types.NamespacedName, error) {
+	if name.Namespace != "" {
+		return name, nil
+	}
+	set, _ := policy.ParseRecorded(state.Record.Documents, now())
+	return why.FindDaemonSet(reconcile.Observation{State: state, Policies: set}, name)
 }
 
 func byNumber(a, b show.Revision) int { return cmp.Compare(a.Number, b.Number) }
