@@ -62,7 +62,7 @@ func jobsInWindow(obs Observation, plan rollout.Plan, now time.Time) (due []roll
 }
 
 // stopJobs deletes the Jobs that run for nobody any more: of visits that were
-// given up, or whose node or policy is gone. A process that starts knows of
+// given up, or whose node, policy or gate is gone. A process that starts knows of
 // none, so it looks once. What it cannot delete ends by itself, in time.
 func (r *Reconciler) stopJobs(ctx context.Context, report Report) error {
 	if r.opts.Jobs == nil {

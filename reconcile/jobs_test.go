@@ -139,6 +139,28 @@ func TestJobsOfVisitsThatWereGivenUpAreStopped(t *testing.T) {
 	}
 }
 
+// So is what runs for a gate that the policy has dropped.
+func TestJobOfAGateThatIsGoneIsStopped(t *testing.T) {
+	j := newJobbing(t, open)
+	r := j.process()
+	for range 2 {
+		if err := j.pass(t, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(j.jobs) != 1 {
+		t.Fatalf("jobs %v, want one", j.names())
+	}
+	j.obs.Fleet = fleetOf(t, governed)
+	report, err := r.Pass(t.Context(), Source{Fleet: j.obs.Fleet})
+	if err != nil || len(report.Attempts) != 1 {
+		t.Fatalf("%d evictions, want one: no gate is left (%v)", len(report.Attempts), err)
+	}
+	if len(j.jobs) > 0 {
+		t.Errorf("jobs %v, want none: no gate is left", j.names())
+	}
+}
+
 // Without the right to run Jobs the record says so, and nothing else of a pass
 // suffers.
 func TestJobThatCannotBeCreatedIsOnRecord(t *testing.T) {

@@ -32,6 +32,10 @@ func (b *book) handover(f *fleet, policies []policy.UpgradePolicy, a *alarm) {
 			b.end(open, NodeGone, f.now)
 			continue
 		}
+		if b.dropJobs(open, f.gatesFor(v, policies)); v.preparing() && !open.preparing() {
+			b.withdraw(open)
+			continue
+		}
 		moved := b.moveSteps(open, policyOf, func(s Step) bool { return !names[v.Policy] && f.downSince(s, v.Node, a) })
 		switch {
 		case len(open.Steps) > 0, names[v.Policy] && v.preparing():

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -103,6 +105,26 @@ func (t *tour) jobOf(s *stop, g policy.Gate) Job {
 		Name:   "lamplighter-" + strings.TrimRight(g.Name[:min(len(g.Name), longest)], "-") + "-" + hex.EncodeToString(sum[:enough])[:18],
 		Policy: t.policy.Name, Node: s.node.Name, Revision: strings.Join(revisions, "."), Gate: g,
 	}
+}
+
+// gatesFor are the gates whose Jobs run for the node of a visit; none of a policy that
+// is gone.
+func (f *fleet) gatesFor(v Visit, policies []policy.UpgradePolicy) []policy.Gate {
+	at := slices.IndexFunc(policies, func(p policy.UpgradePolicy) bool { return p.Name == v.Policy })
+	if at < 0 {
+		return nil
+	}
+	p, node := policies[at], f.nodes[f.byNode[v.Node]]
+	wave := max(0, p.WaveOf(labels.Set(node.Labels)))
+	return slices.Concat(p.JobGatesOf(wave, policy.Before), p.JobGatesOf(wave, policy.After))
+}
+
+// dropJobs takes off the record of a visit what runs for none of the gates: nobody
+// waits for it any more, and what is on no record is stopped.
+func (b *book) dropJobs(v *Visit, gates []policy.Gate) {
+	v.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), func(r JobRun) bool {
+		return r.Ended.IsZero() && !slices.ContainsFunc(gates, func(g policy.Gate) bool { return g.Name == r.Gate })
+	})
 }
 
 // run is the Job of a gate on the record of the visit; nil when it was not
