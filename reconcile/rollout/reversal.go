@@ -93,7 +93,10 @@ func (t *tour) revert() {
 	if t.halted == "" || t.policy.OnFailure != policy.Revert {
 		return
 	}
-	why := t.halted
+	why := Halts(t.book.ledger.Failures, t.policy)
+	if why == "" { // one that is astray takes no other one back
+		return
+	}
 	for _, set := range t.sets {
 		d := t.fleet.sets[set]
 		if failed := t.failing(d); failed != "" {
@@ -102,15 +105,24 @@ func (t *tour) revert() {
 	}
 }
 
-// failing is the revision of the DaemonSet of which a failure counts; "" when none
-// does.
+// failing is the revision of the DaemonSet of which a failure counts: the one that
+// it goes back from, or else the one in force; "" when neither has any. A Job may yet
+// fail on one before, which says nothing of this one.
 func (t *tour) failing(d *daemonSet) string {
+	failing := ""
+	r := t.book.ledger.reversal(d.key)
 	for _, f := range t.book.ledger.Failures {
-		if f.Policy == t.policy.Name && f.DaemonSet == d.key && !f.Acknowledged {
-			return f.Revision
+		if f.Policy != t.policy.Name || f.DaemonSet != d.key || f.Acknowledged {
+			continue
+		}
+		if r != nil && f.Revision == r.From {
+			return r.From
+		}
+		if f.Revision == d.Revision {
+			failing = d.Revision
 		}
 	}
-	return ""
+	return failing
 }
 
 // goBack begins a reversal, goes on with it, or says why it cannot be. While a new
@@ -155,6 +167,8 @@ func (t *tour) cannotGoBack(d *daemonSet, to string) string {
 		return to + " is the last revision on which all its nodes had settled"
 	case !kept:
 		return gone(to)
+	case t.book.ledger.reversal(d.key) != nil:
+		return d.Revision + " is what it has gone back to"
 	}
 	return ""
 }
@@ -175,11 +189,12 @@ func (t *tour) commitOf(d *daemonSet) string {
 }
 
 // astray halts a policy of which a DaemonSet was to go back and has become
-// something else: its nodes would be visited for nobody knows what.
+// something else, or what is bad again: its nodes would be visited for nobody knows
+// what. Whoever reads Git sees that a template waits, and says so.
 func (t *tour) astray() string {
 	for _, set := range t.sets {
 		d := t.fleet.sets[set]
-		if r := t.book.ledger.reversal(d.key); r != nil && d.trusted() && d.Revision != r.To && d.Revision != r.From {
+		if r := t.book.ledger.reversal(d.key); r != nil && d.trusted() && d.Revision != r.To {
 			return fmt.Sprintf("DaemonSet %s was to go back to revision %s and is at %s: somebody changes its template", d.key, r.To, d.Revision)
 		}
 	}
