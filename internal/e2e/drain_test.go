@@ -4,9 +4,11 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +21,9 @@ import (
 	"lamplighter.dev/reconcile/rollout"
 )
 
-// drains is how the policies of these tests drain: only the test's own pods, so
-// that tests side by side leave each other alone; and cordons of other tests are
-// visited.
+// drains is how the policies of these tests drain: only the test's own pods, and on
+// nodes that somebody has cordoned too. The nodes are a crowd, since no other test's
+// rollout gets on where one is cordoned.
 func (w *world) drains(timeout string) string {
 	return "  cordonedNodes: Visit\n  drain: {timeout: " + timeout + ", podSelector: {matchLabels: {drained: " + w.namespace + "}}}\n"
 }
@@ -31,25 +33,30 @@ func (w *world) drains(timeout string) string {
 func TestNodesAreDrainedAndGivenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	place := w.crowd(t, smallFleet, 0)
 	first := w.start(t)
 	w.commit(t, "version 1", w.fleet(map[string]string{
-		"agent.yaml": daemonSet("1", "v1"),
+		"agent.yaml": daemonSet("1", "v1") + place,
 		"rules.yaml": rules{maxUnavailable: "1", fields: w.drains("5m")}.yaml(w),
 	}))
-	w.settled(t, "1")
+	w.drainedTo(t, "1")
 	others := w.others(t, 3)
 
-	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
+	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2") + place})
 	w.cordoned(t, 1)
 	first.stop(t)
 	w.start(t)
-	w.settled(t, "2")
+	w.drainedTo(t, "2")
 	w.cordoned(t, 0)
-	w.onceEach(t)
+	w.onceOn(t, smallFleet, "agent")
 	if moved := others.moved(t); moved == 0 {
 		t.Error("no other pod was evicted")
 	}
-	for _, v := range w.stateNow(t).Ledger.Finished {
+	finished := w.stateNow(t).Ledger.Finished
+	if len(finished) != smallFleet {
+		t.Errorf("%d visits are finished, want one for each of %d nodes", len(finished), smallFleet)
+	}
+	for _, v := range finished {
 		if v.Drain.Done.IsZero() || v.Steps[0].Evicted.Before(v.Drain.Done) {
 			t.Errorf("node %s was visited at %s, drained at %s", v.Node, v.Steps[0].Evicted, v.Drain.Done)
 		}
@@ -60,16 +67,17 @@ func TestNodesAreDrainedAndGivenBack(t *testing.T) {
 func TestDrainThatIsBlockedIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	place := w.crowd(t, smallFleet, 0)
 	w.start(t)
 	w.commit(t, "version 1", w.fleet(map[string]string{
-		"agent.yaml": daemonSet("1", "v1"),
+		"agent.yaml": daemonSet("1", "v1") + place,
 		"rules.yaml": rules{maxUnavailable: "12", maxFailures: 12, fields: w.drains("2s")}.yaml(w),
 	}))
-	w.settled(t, "1")
+	w.drainedTo(t, "1")
 	others := w.others(t, 1)
 	others.protect(t, 1)
 
-	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2")})
+	w.commit(t, "version 2", map[string]string{"agent.yaml": daemonSet("2", "v2") + place})
 	var blocked string
 	testkit.Eventually(t, patience, func(context.Context) error {
 		s, err := w.status(t)
@@ -91,7 +99,7 @@ func TestDrainThatIsBlockedIsGivenUp(t *testing.T) {
 		return nil
 	})
 	w.cordoned(t, 0)
-	if touched := w.countByNode(t); touched[blocked] != 0 || len(touched) != nodes-1 {
+	if touched := w.countByNode(t); touched[blocked] != 0 || len(touched) != smallFleet-1 {
 		t.Errorf("pods were deleted on %v, want all nodes but %s", touched, blocked)
 	}
 	if moved := others.moved(t); moved != 0 {
@@ -104,11 +112,12 @@ func TestDrainThatIsBlockedIsGivenUp(t *testing.T) {
 func TestPolicyThatLeavesGitMidVisitGivesItsNodeBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	place := w.crowd(t, smallFleet, 0)
 	w.start(t)
 	policies := rules{maxUnavailable: "1", fields: w.drains("5m")}.yaml(w)
-	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "v1"), "rules.yaml": policies}))
-	w.settled(t, "1")
-	w.commit(t, "version 2 never gets ready", map[string]string{"agent.yaml": daemonSet("2", "never-ready")})
+	w.commit(t, "version 1", w.fleet(map[string]string{"agent.yaml": daemonSet("1", "v1") + place, "rules.yaml": policies}))
+	w.drainedTo(t, "1")
+	w.commit(t, "version 2 never gets ready", map[string]string{"agent.yaml": daemonSet("2", "never-ready") + place})
 	testkit.Eventually(t, patience, func(context.Context) error { return w.deleted(t, 1) })
 	w.cordoned(t, 1)
 
@@ -119,13 +128,23 @@ func TestPolicyThatLeavesGitMidVisitGivesItsNodeBack(t *testing.T) {
 		t.Errorf("pods were deleted on %v, want one node", touched)
 	}
 
-	w.commit(t, "the policy is back, with a cure", map[string]string{"agent.yaml": daemonSet("3", "v3"), "rules.yaml": policies})
-	w.settled(t, "3")
+	w.commit(t, "the policy is back, with a cure", map[string]string{"agent.yaml": daemonSet("3", "v3") + place, "rules.yaml": policies})
+	w.drainedTo(t, "3")
 	w.cordoned(t, 0)
 	w.withinBudget(t, 1)
-	if order := w.orderedNodes(t); len(order) != nodes+1 || order[0] != order[1] {
+	if order := w.orderedNodes(t); len(order) != smallFleet+1 || order[0] != order[1] {
 		t.Errorf("pods were deleted on %v, want the node that was down first", order)
 	}
+}
+
+// drainedTo waits until the nodes of the crowd have a Ready pod of a version, and the
+// ledger says that nothing is under way. A visit whose drain another leader was at
+// stays open for a minute.
+func (w *world) drainedTo(t *testing.T, version string) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute+patience, func(ctx context.Context) error {
+		return errors.Join(w.running(ctx, smallFleet, version, "agent"), w.idle(ctx))
+	})
 }
 
 // others are pods that are in the way of a drain, in a namespace of their own.
@@ -136,7 +155,7 @@ type others struct {
 	pods      *testkit.PodRecord
 }
 
-// others runs such pods, of which all are available.
+// others runs such pods on the nodes of the crowd, of which all are available.
 func (w *world) others(t *testing.T, replicas int32) others {
 	t.Helper()
 	o := others{Cluster: w.Cluster, namespace: w.Namespace(t), labels: map[string]string{"drained": w.namespace}}
@@ -148,7 +167,11 @@ func (w *world) others(t *testing.T, replicas int32) others {
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: o.labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: o.labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "example.com/web:v1"}}},
+				Spec: corev1.PodSpec{
+					NodeSelector: map[string]string{"crowd": w.instance.Name},
+					Tolerations:  []corev1.Toleration{{Key: "crowd", Operator: corev1.TolerationOpExists}},
+					Containers:   []corev1.Container{{Name: "web", Image: "example.com/web:v1"}},
+				},
 			},
 		},
 	}, metav1.CreateOptions{})
