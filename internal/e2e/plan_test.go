@@ -45,6 +45,7 @@ func TestPlanForetellsTheRollout(t *testing.T) {
 	files := w.fleet(map[string]string{"agent.yaml": daemonSet("2", "slow-500ms"), "rules.yaml": open.yaml(w)})
 	plan := w.plan(t, files)
 	w.commit(t, "version 2", files)
+	w.goesOn(t, late)
 	w.settled(t, "2")
 
 	var foretold, came []string

@@ -86,6 +86,7 @@ func TestPodsAreDeletedInsideWindowsOnly(t *testing.T) {
 				"rules.yaml": rules{windows: windows, more: documents}.yaml(w),
 			})
 			testkit.Eventually(t, patience, func(context.Context) error { return w.deleted(t, 1) })
+			w.goesOn(t, last)
 			w.settled(t, "2")
 
 			given := w.orders(t)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -133,6 +134,18 @@ func (w *world) settledOn(t testing.TB, annotation, value string) {
 				len(pods.Items), done, annotation, value, nodes, state.Record.Problem))
 		}
 		return w.idle(ctx)
+	})
+}
+
+// goesOn waits until an opening that is still to come has seen a visit from start to end.
+func (w *world) goesOn(t testing.TB, opening span) {
+	t.Helper()
+	testkit.Eventually(t, time.Until(opening.from)+patience, func(ctx context.Context) error {
+		state, err := w.state(ctx)
+		if err == nil && !slices.ContainsFunc(state.Ledger.Finished, func(v rollout.Visit) bool { return opening.has(v.Started) }) {
+			err = fmt.Errorf("no visit of %s is finished", opening)
+		}
+		return err
 	})
 }
 
