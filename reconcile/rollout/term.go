@@ -66,11 +66,12 @@ func (f *fleet) certain(s *Step) time.Time {
 }
 
 // drainCertain is when it is beyond doubt what has become of the drain of a visit; zero
+// when it is done, since of what a leader of before saw on the node nothing is left, and
 // when only the leader of this term can have gone on with it, who knows. By the clock of
 // the one who did it is over after another while, so that it is when each pass is a term
 // of its own.
 func (f *fleet) drainCertain(d Drainage) time.Time {
-	if d.Since.IsZero() || d.Term == f.term.Number {
+	if d.Since.IsZero() || !d.Done.IsZero() || d.Term == f.term.Number {
 		return time.Time{}
 	}
 	certain := f.term.Since.Add(doubt)
