@@ -105,18 +105,13 @@ func TestAgentsDieAfterEveryWrite(t *testing.T) {
 	}
 }
 
-// drainRounds is how often nodes are drained one after another: the canary, two
-// others at once, and the last. A visit whose drain a dead agent has decided stays
-// open for a minute from the start of the term.
-const drainRounds = 3
-
 // dieAfter starts one agent after another, each of which dies after so many
 // writes, until one finds nothing to do any more. It answers with the last
 // write of each.
 func (w *world) dieAfter(t *testing.T, writes int) []string {
 	t.Helper()
 	var last []string
-	ctx, cancel := context.WithTimeout(t.Context(), drainRounds*time.Minute+patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	for {
 		m := newMortal(writes)
