@@ -90,19 +90,15 @@ func newFeed[T any](src source[T], notify func(), log *slog.Logger) (*feed[T], e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", src.what, err)
 	}
+	tell := func(obj any) {
+		f.events.Add(1)
+		if !src.ignores(obj) {
+			notify()
+		}
+	}
 	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			f.events.Add(1)
-			if !src.ignores(obj) {
-				notify()
-			}
-		},
-		DeleteFunc: func(obj any) {
-			f.events.Add(1)
-			if !src.ignores(obj) {
-				notify()
-			}
-		},
+		AddFunc:    tell,
+		DeleteFunc: tell,
 		UpdateFunc: func(before, after any) {
 			f.events.Add(1)
 			if src.ignores(before) && src.ignores(after) {
