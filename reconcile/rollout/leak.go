@@ -68,7 +68,7 @@ func (b *book) begins(f *fleet) {
 	}
 	for _, d := range f.sets {
 		if g := b.ledger.Governed[d.key]; d.RevisionObserved && g.Revision == d.Revision {
-			d.leakedAfter, d.since = g.Before, g.Since
+			d.leakedAfter, d.since = g.Before.Truncate(time.Second), g.Since // as exact as when pods were created
 		}
 	}
 	if len(b.ledger.Finished) > 0 { // of older pods it is not known any more whether a visit made them
@@ -109,7 +109,7 @@ func (t *tour) noteLeak(place int, step *Step, d *daemonSet, v health.Verdict, n
 	}
 	if p := v.Pod; p != nil && p.Hash == d.Revision {
 		switch {
-		case !p.Created.After(d.leakedAfter), p.Created.Before(t.book.knownSince):
+		case p.Created.Before(d.leakedAfter), p.Created.Before(t.book.knownSince):
 		case node.Created.After(d.since):
 			note(NewNode, "", p.UID, p.Created)
 		default:
