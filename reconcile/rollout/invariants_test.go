@@ -5,6 +5,7 @@ package rollout
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,7 +15,7 @@ import (
 	"lamplighter.dev/reconcile/policy"
 )
 
-// checkInvariants holds a plan against what it was made from: I1, I3 to I13, and
+// checkInvariants holds a plan against what it was made from: I1, I3 to I14, and
 // I2 by the ledger's own count. What is really out of service is counted by the
 // chaos test.
 func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, now time.Time, p Plan) {
@@ -41,6 +42,7 @@ func checkInvariants(t reporter, obs Observed, policies []policy.UpgradePolicy, 
 	c.checkGates(t, p)
 	c.checkDrains(t, p)
 	c.checkJobs(t, p)
+	c.reversals(t, p)
 }
 
 // runs says that a pod of a revision exists.
@@ -210,8 +212,14 @@ func (c *check) slots(t reporter, p Plan) {
 		}
 	}
 	for _, s := range p.Policies {
-		if started[s.Name] > 0 && open[s.Name] > s.MaxUnavailable {
-			t.Errorf("I2: %s starts %d visits, %d are open of at most %d", s.Name, started[s.Name], open[s.Name], s.MaxUnavailable)
+		most := s.MaxUnavailable
+		for _, w := range s.Waves { // what goes back does not wait for its wave
+			if startedIn[waveKey{s.Name, w.Name}] {
+				most = max(most, w.MaxUnavailable)
+			}
+		}
+		if started[s.Name] > 0 && open[s.Name] > most {
+			t.Errorf("I2: %s starts %d visits, %d are open of at most %d", s.Name, started[s.Name], open[s.Name], most)
 		}
 		for _, w := range s.Waves {
 			if startedIn[waveKey{s.Name, w.Name}] && w.OutOfService > w.MaxUnavailable {
@@ -257,7 +265,8 @@ func (c *check) priorities(t reporter, p Plan) {
 			continue
 		}
 		key := anywhere(d)
-		if ofWave.MatchString(d.Message) {
+		goesBack := p.Ledger.reversal(d.DaemonSet.String()) != nil // in its wave's turn or not
+		if ofWave.MatchString(d.Message) || (goesBack && strings.Contains(d.Message, ", in all waves")) {
 			key = inWave(d)
 		}
 		if r, ok := waiting[key]; !ok || rank(d) < r {
@@ -291,7 +300,7 @@ func (c *check) durable(t reporter, p Plan) {
 }
 
 // waves: I11. What is evicted in a later wave is down in a visit that was open
-// before, or every earlier wave has a node that has settled and none that is
+// before, or goes back, or every earlier wave has a node that has settled and none that is
 // outdated and could be visited.
 func (c *check) waves(t reporter, p Plan) {
 	t.Helper()
@@ -304,7 +313,7 @@ func (c *check) waves(t reporter, p Plan) {
 		if d.Wave != pol.Waves[at].Name {
 			t.Errorf("node %s is in wave %s, not %s", d.Node, pol.Waves[at].Name, d.Wave)
 		}
-		if at == 0 || (c.visits[visitKey{d.Policy, d.Node}].Node != "" && !c.allAvailable(pol, d.Node)) {
+		if at == 0 || c.goesBack(d) || (c.visits[visitKey{d.Policy, d.Node}].Node != "" && !c.allAvailable(pol, d.Node)) {
 			continue
 		}
 		settled := false

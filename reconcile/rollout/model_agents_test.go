@@ -16,6 +16,9 @@ import (
 // writes only if nobody has written in between.
 type fakeAgent struct {
 	view     Observed
+	applied  []string      // templates in it
+	git      []gitTemplate // by DaemonSet
+	blind    bool          // it has not read Git since it leads, only what is on record of it
 	policies []policy.UpgradePolicy
 	seen     time.Time
 	offset   time.Duration // of its clock
@@ -39,7 +42,9 @@ type pendingPlan struct {
 	plan     Plan
 	obs      Observed
 	policies []policy.UpgradePolicy
-	version  int // of the ledger that it was made from, and then of the one it has written
+	git      []gitTemplate // as the agent saw it
+	wanted   []string      // templates that are to be applied; "" is none
+	version  int           // of the ledger that it was made from, and then of the one it has written
 	recorded bool
 	made     time.Time
 	clock    time.Time // what it was by its agent's
@@ -70,6 +75,7 @@ func (m *model) pass(a *fakeAgent) {
 	m.soon = false
 	if m.over || a.policies == nil || m.now.Sub(a.seen) > staleness || m.chance(2) {
 		a.view, a.policies, a.seen = m.observe(), m.policies, m.now
+		a.applied, a.git = m.templates()
 	} else if m.now.After(a.seen) {
 		m.say("a view of %s", m.now.Sub(a.seen))
 	}
@@ -78,6 +84,10 @@ func (m *model) pass(a *fakeAgent) {
 	if obs.Ledger = m.lead(a); obs.Ledger.Term.Number == 0 {
 		return
 	}
+	if a.term.Number == 0 { // who begins to lead asks Git first
+		_, a.git = m.templates()
+	}
+	wanted := m.compareTemplates(a, &obs)
 	obs.Supposed = !m.asked
 	m.answer(a)
 	if obs.Answers = nil; m.asked { // who supposes that every answer is yes, and evicts, has none
@@ -86,7 +96,7 @@ func (m *model) pass(a *fakeAgent) {
 	if a.offset.Abs() > 5*time.Second {
 		obs.ClockProblem = "the clock is off by " + a.offset.String()
 	}
-	p := &pendingPlan{plan: m.plan(obs, a.policies, now), obs: obs, policies: a.policies, version: m.version, made: m.now, clock: now}
+	p := &pendingPlan{plan: m.plan(obs, a.policies, now), obs: obs, policies: a.policies, git: a.git, wanted: wanted, version: m.version, made: m.now, clock: now}
 	a.last = p.plan
 	if m.asked {
 		m.ask(a, p.plan.Questions)
@@ -135,6 +145,7 @@ func (m *model) goOn(a *fakeAgent, p *pendingPlan) {
 		if !m.over || len(p.plan.Ledger.Visits) > 0 {
 			m.truth.recorded(m, p)
 		}
+		m.truth.marked(m, p)
 		m.compare(m.ledger, p.plan.Ledger)
 		m.write(p.plan.Ledger)
 		p.recorded, p.version = true, m.version
@@ -197,6 +208,7 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 	m.giveBack(p)
 	ledger = m.empty(a, p, ledger)
 	m.runJobs(p)
+	m.applyTemplates(a, p)
 	if p.version == m.version && !(!calm && m.chance(16)) {
 		m.write(ledger)
 	}

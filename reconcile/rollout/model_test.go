@@ -27,7 +27,7 @@ var (
 type planner func(Observed, []policy.UpgradePolicy, time.Time) Plan
 
 // TestModel lets two agents roll random revisions out over a fake cluster that
-// gives them trouble of every kind, and checks I1 to I13 after every step: from
+// gives them trouble of every kind, and checks I1 to I14 after every step: from
 // what a plan was made from, from the ledger, and from what is really out of
 // service. Each run has an end at which the trouble is over and everything must
 // come to be settled. A run is given by its seed, and a step by its number, so
@@ -144,6 +144,7 @@ type model struct {
 	soon       bool // the agent looks again by itself
 	asked      bool // questions are asked, and answered as chance has it
 	over       bool // the trouble
+	relapses   bool // a bad template comes when it is over
 
 	truth
 	steps, evictions int
@@ -162,7 +163,7 @@ func newModel(seed, number uint64, plan planner) *model {
 	m := &model{seed: seed, number: number, plan: plan}
 	m.draw(3)
 	m.fakeCluster = newFakeCluster(m.rand, time.Date(2026, 3, 2, 12+m.rand.IntN(14), 0, 0, 0, time.UTC))
-	m.asked = m.chance(2)
+	m.asked, m.relapses = m.chance(2), m.chance(2)
 	m.policies = m.drawPolicies()
 	for i := range m.agents {
 		m.agents[i] = newFakeAgent()
@@ -198,24 +199,34 @@ func (m *model) run() {
 		}
 	}
 	m.endTrouble()
-	for range finalSteps {
-		if m.finished() {
-			return
-		}
-		if m.step(); len(m.failures) > 0 {
-			return
-		}
+	m.finish()
+	if bad := m.relapse(); bad != nil {
+		good := bad.applied
+		m.finish()
+		m.checkBack(bad, good)
 	}
-	m.unfinished("at last")
+}
+
+// finish lets everything come to its end.
+func (m *model) finish() {
+	for range finalSteps {
+		if len(m.failures) > 0 || m.finished() {
+			return
+		}
+		m.step()
+	}
+	if len(m.failures) == 0 {
+		m.unfinished("at last")
+	}
 }
 
 func (m *model) finished() bool {
-	return m.settled() && len(m.ledger.Visits) == 0 && m.cordoned() == ""
+	return m.settled() && m.applied() && len(m.ledger.Visits) == 0 && m.cordoned() == ""
 }
 
 // unfinished says what has not come to its end.
 func (m *model) unfinished(when string) {
-	if m.settled() && len(m.ledger.Visits) == 0 {
+	if m.settled() && m.applied() && len(m.ledger.Visits) == 0 {
 		m.Errorf("I13: %s is cordoned for nobody %s, at %s", m.cordoned(), when, m.now)
 		return
 	}
@@ -295,6 +306,7 @@ func (m *model) sleep(a *fakeAgent) {
 
 // endTrouble mends everything, and brings good revisions.
 func (m *model) endTrouble() {
+	m.draw(3)
 	m.over, m.leader, m.refuses, m.fails = true, 0, false, false
 	m.policies = append(m.policies, m.removed...)
 	m.removed = nil
@@ -314,15 +326,22 @@ func (m *model) endTrouble() {
 		p.stuck, p.Finalizers = false, nil
 		p.touch()
 	}
+	l := m.ledger
 	for i, s := range m.sets {
-		s.hold = ""
-		s.change(podBehaviour{kind: "good", delay: 20 * time.Second}, m.now)
-		m.truth.revised(m, i, false)
+		s.hold, s.refuses = "", false
+		if m.mayStayBack(s) && m.chance(2) {
+			l = m.mend(i, l)
+			continue
+		}
+		s.commit(podBehaviour{kind: "good", delay: 20 * time.Second})
+		m.bring(i, s.git.revision)
+	}
+	for _, j := range m.jobs {
+		j.result = Yes
 	}
 	for _, a := range m.agents {
-		a.offset, a.pending = 0, nil
+		a.offset, a.pending, a.blind = 0, nil, false
 	}
-	l := m.ledger
 	for _, p := range m.policies {
 		l = l.withoutPause(p.Name)
 	}

@@ -53,6 +53,8 @@ func (m *model) drawPolicy(p *policy.UpgradePolicy) {
 	if m.chance(2) {
 		p.Calendar.Freezes = []window.Freeze{{Window: must(window.OneOff("freeze", freeze, freeze.Add(9*time.Hour)))}}
 	}
+	p.OnFailure = choose(m, policy.Halt, policy.Revert, policy.Revert)
+	p.Templates = choose(m, policy.OnWindow, policy.Immediately)
 	m.drawGates(p)
 	m.drawDrain(p)
 	if m.chance(2) {
@@ -109,31 +111,36 @@ func (m *model) disturb() {
 
 func (m *model) disturbSet(set int, n *fakeNode) {
 	s := m.sets[set]
-	switch m.rand.IntN(8) {
-	case 0, 1, 2:
+	switch m.rand.IntN(11) {
+	case 0, 1, 2, 3:
 		b := podBehaviour{kind: choose(m, "good", "good", "good", "crash", "pull", "never", "ends", "flaps"), delay: time.Duration(1+m.rand.IntN(300)) * time.Second}
 		if m.chance(2) {
 			b.node = n.Name
 		}
-		s.change(b, m.now)
-		m.truth.revised(m, set, false)
-		m.say("%s changes to %s: %+v", s.key, s.applied, b)
-	case 3:
-		s.apply(s.revisions[m.rand.IntN(len(s.revisions))], m.now)
-		m.truth.revised(m, set, true)
-		m.say("%s is reverted to %s", s.key, s.applied)
+		s.commit(b)
+		m.say("Git has %s of %s: %+v", s.git.revision, s.key, b)
+		m.bringPerhaps(set)
 	case 4:
-		s.pending = true
-		m.say("a newer template of %s waits", s.key)
+		s.commitAgain(choose(m, s.revisions...))
+		m.say("Git has %s of %s again", s.git.revision, s.key)
+		m.bringPerhaps(set)
 	case 5:
-		s.pending = false
-		m.say("none of %s waits", s.key)
+		s.refuses = true
+		m.say("no template of %s can be applied", s.key)
 	case 6:
+		s.refuses = false
+		m.say("templates of %s can be applied", s.key)
+	case 7:
 		s.hold = "held"
 		m.say("%s is held", s.key)
-	case 7:
+	case 8:
 		s.hold = ""
 		m.say("%s is not held", s.key)
+	case 9:
+		m.bring(set, choose(m, s.revisions...))
+		m.say("somebody gives %s the template of %s", s.key, s.applied)
+	case 10:
+		m.forgetRevision(s, choose(m, s.revisions...))
 	}
 }
 
@@ -242,7 +249,10 @@ func (m *model) disturbAgent(a *fakeAgent) {
 	m.say("a clock is off by %s", a.offset)
 	if m.chance(4) {
 		*a = *newFakeAgent()
-		m.say("an agent starts anew")
+		a.blind = m.chance(2)
+		m.say("an agent starts anew, Git answers: %t", !a.blind)
+	} else {
+		a.blind = false
 	}
 }
 
@@ -252,6 +262,7 @@ func (m *model) disturbLedger() {
 	switch m.rand.IntN(8) {
 	case 0, 1, 2:
 		m.say("%s is resumed", p)
+		m.truth.resumed(m, p)
 		m.write(m.ledger.Resume(p))
 	case 3:
 		m.say("%s is paused", p)

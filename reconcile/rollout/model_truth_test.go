@@ -21,6 +21,7 @@ type truth struct {
 	soaks    []soakedWave
 	unknown  []string  // policies whose waves may have soaked
 	failures []Failure // that were on record once, and count
+	marks    []int     // by DaemonSet: the commit that was marked bad last; 0 is none
 }
 
 // takenPod is one that we have put out of service.
@@ -46,7 +47,10 @@ type soakedWave struct {
 	quiet        bool // it was left alone for long enough to be done
 }
 
-func (t *truth) init(m *model) { t.tried = make([]triedSet, len(m.sets)); t.lost() }
+func (t *truth) init(m *model) {
+	t.tried, t.marks = make([]triedSet, len(m.sets)), make([]int, len(m.sets))
+	t.lost()
+}
 
 // lost forgets what the planner cannot know any more. What it makes of that is
 // more caution, and is checked by the ledger's own count.
@@ -58,6 +62,7 @@ func (t *truth) lost() {
 	for i := range t.tried {
 		t.tried[i] = triedSet{works: true}
 	}
+	clear(t.marks)
 }
 
 // forgetSoaks starts anew with the waves of a policy. If they may have soaked before,
@@ -195,6 +200,11 @@ func (p *pendingPlan) policy(name string) *policy.UpgradePolicy {
 	return nil
 }
 
+// evicts says that a plan evicts for a policy on a node.
+func (p *pendingPlan) evicts(policy, node string) bool {
+	return slices.ContainsFunc(p.plan.Decisions, func(d Decision) bool { return d.Node == node && d.Policy == policy && d.Action == Evict })
+}
+
 func (p *pendingPlan) labels(node string) map[string]string {
 	for i := range p.obs.Nodes {
 		if p.obs.Nodes[i].Name == node {
@@ -220,8 +230,10 @@ func (t *truth) checkHeld(m *model, p *pendingPlan, d *Decision, pol *policy.Upg
 		if l == nil {
 			continue // it has joined since
 		}
-		if pol.WaveOf(labels.Set(l)) == wave {
-			inWave++
+		other := pol.WaveOf(labels.Set(l))
+		inWave += one(other == wave)
+		if other >= 0 && p.evicts(d.Policy, name) { // perhaps before, as the plan counts
+			most = max(most, status.Waves[other].MaxUnavailable)
 		}
 		if other := l[pol.Topology.Key]; !slices.Contains(domains, other) {
 			domains = append(domains, other)

@@ -34,8 +34,9 @@ type fakeNode struct {
 	gone      []time.Time // by set: since when it has no pod; zero when it has one
 }
 
-// A fakeSet gets a template from Git, which may wait for a window, and the
-// controller sees a template a second after it was applied.
+// A fakeSet is to get the template that Git has, or the one that it goes back to, and
+// the controller sees a template a second after it was applied. A template is known by
+// the revision that it makes.
 type fakeSet struct {
 	name      types.NamespacedName
 	key       string
@@ -43,9 +44,11 @@ type fakeSet struct {
 	live      string // revision that the controller creates pods from
 	applied   string // the newest revision that was applied
 	changed   time.Time
-	pending   bool // Git has a newer template
+	git       gitTemplate
+	refuses   bool // the API server takes no template
 	hold      string
-	revisions []string
+	revisions []string          // that there have been, oldest first
+	kept      []health.Revision // that the API server keeps; those before are in somebody's view
 	behaviour map[string]podBehaviour
 }
 
@@ -78,7 +81,8 @@ func newFakeCluster(r *rand.Rand, now time.Time) *fakeCluster {
 	for i := range 1 + r.IntN(6) {
 		s := &fakeSet{name: nameOf(fmt.Sprint("ds", i)), uid: types.UID(fmt.Sprint("ds", i)), changed: w.now.Add(-time.Hour), behaviour: map[string]podBehaviour{}}
 		s.key = s.name.String()
-		s.change(podBehaviour{kind: "good", delay: time.Second}, w.now.Add(-time.Hour))
+		s.commit(podBehaviour{kind: "good", delay: time.Second})
+		s.apply(s.git.revision, w.now.Add(-time.Hour))
 		w.sets = append(w.sets, s)
 	}
 	for range 2 + r.IntN(6) {
@@ -151,20 +155,25 @@ func (w *fakeCluster) setReady(n *fakeNode, ready bool) {
 	}
 }
 
-func (s *fakeSet) change(b podBehaviour, now time.Time) {
+// commit gives Git a template that is new.
+func (s *fakeSet) commit(b podBehaviour) {
 	revision := "r" + strconv.Itoa(len(s.behaviour))
 	b.size = len(s.behaviour) % 3
 	s.behaviour[revision] = b
 	s.revisions = append(s.revisions, revision)
-	s.apply(revision, now)
+	s.commitAgain(revision)
 }
 
-// apply brings a revision into force, perhaps one that was before.
-func (s *fakeSet) apply(revision string, now time.Time) {
+// apply brings a revision into force, and says whether one of that name was before.
+func (s *fakeSet) apply(revision string, now time.Time) (before bool) {
 	if s.live == "" {
 		s.live = revision
 	}
-	s.applied, s.changed, s.pending = revision, now, false
+	if before = keeps(s.kept, revision); !before {
+		s.kept = append(slices.Clone(s.kept), health.Revision{Hash: revision})
+	}
+	s.applied, s.changed = revision, now
+	return before
 }
 
 var fakeTemplates, fakeNeeds = func() (t []*corev1.PodSpec, n []*health.Needs) {
@@ -349,7 +358,7 @@ func (w *fakeCluster) observe() Observed {
 	for i, s := range w.sets {
 		o.DaemonSets[i] = health.DaemonSet{
 			Name: s.name, UID: s.uid, Revision: s.live, RevisionObserved: s.live == s.applied && !w.now.Before(s.changed.Add(controllerIn)),
-			TemplatePending: s.pending, Hold: s.hold, OnDelete: true, Template: fakeTemplates[s.behaviour[s.live].size],
+			Hold: s.hold, OnDelete: true, Template: fakeTemplates[s.behaviour[s.live].size], History: s.kept,
 		}
 	}
 	for i, p := range w.pods {

@@ -130,6 +130,89 @@ var mutations = []mutation{
 			})
 		}
 	}},
+	{"I14", "goes back for a policy that is to halt", goBackIf(func(p policy.UpgradePolicy, failed int) bool {
+		return p.OnFailure == policy.Halt && failed > p.MaxFailures
+	})},
+	{"I14", "goes back before enough nodes have failed", goBackIf(func(p policy.UpgradePolicy, failed int) bool {
+		return p.OnFailure == policy.Revert && failed > 0 && failed <= p.MaxFailures
+	})},
+	{"I14", "takes what some nodes have settled on for what all have", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for _, d := range obs.DaemonSets {
+			if g, known := p.Ledger.Governed[d.Name.String()]; known && g.Proven == d.Revision {
+				g.Settled = d.Revision
+				p.Ledger.Governed[d.Name.String()] = g
+			}
+		}
+	}},
+	{"I14", "goes back to the revision before, whatever came of it", func(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan) {
+		p.Ledger.Reversals = slices.Clone(p.Ledger.Reversals)
+		for i := range p.Ledger.Reversals {
+			r := &p.Ledger.Reversals[i]
+			set := slices.IndexFunc(obs.DaemonSets, func(d health.DaemonSet) bool { return d.Name.String() == r.DaemonSet })
+			if kept := obs.DaemonSets[set].History; r.Since.Equal(now) && len(kept) > 2 {
+				r.To = kept[len(kept)-2].Hash
+			}
+		}
+	}},
+	{"I14", "forgets what is marked bad while Git cannot be read", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		if len(obs.Rendered) == 0 {
+			p.Ledger.Reversals = nil
+		}
+	}},
+	{"I14", "takes the mark off when the template is back", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for _, d := range obs.DaemonSets {
+			p.Ledger.Reversals = slices.DeleteFunc(slices.Clone(p.Ledger.Reversals), func(r Reversal) bool {
+				return r.DaemonSet == d.Name.String() && r.To == d.Revision
+			})
+		}
+	}},
+	{"I14", "keeps the mark when Git has another template", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for _, r := range obs.Ledger.Reversals {
+			if p.Ledger.reversal(r.DaemonSet) == nil {
+				p.Ledger.Reversals = append(slices.Clone(p.Ledger.Reversals), r)
+			}
+		}
+	}},
+	{"I14", "goes back again to where it is", func(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan) {
+		p.Ledger.Reversals = slices.Clone(p.Ledger.Reversals)
+		for i := range p.Ledger.Reversals {
+			if r := &p.Ledger.Reversals[i]; obs.Ledger.reversal(r.DaemonSet) != nil && now.After(r.Since.Add(time.Hour)) {
+				r.Since = now
+			}
+		}
+	}},
+	{"I14", "visits nodes before the template is back", func(obs Observed, _ []policy.UpgradePolicy, now time.Time, p *Plan) {
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; p.Ledger.reversal(d.DaemonSet.String()) != nil && (d.Reason == Halted || d.Reason == RevisionNotObserved) {
+				force(obs, now, p, d)
+			}
+		}
+	}},
+	{"I14", "restarts what is on the revision to go back to", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for i := range p.Decisions {
+			d := &p.Decisions[i]
+			r := p.Ledger.reversal(d.DaemonSet.String())
+			at := slices.IndexFunc(obs.Pods, func(o *health.Pod) bool { return r != nil && o.Node == d.Node && o.Hash == r.To })
+			if d.Reason == UpToDate && at >= 0 {
+				d.change(func(r *Ruling) { r.Action, r.Reason = Evict, Start })
+				d.Pod = &Eviction{Name: obs.Pods[at].Name, UID: obs.Pods[at].UID, ResourceVersion: obs.Pods[at].ResourceVersion}
+			}
+		}
+	}},
+	{"I10", "visits no node that is to go back", func(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		for i := range p.Decisions {
+			if d := &p.Decisions[i]; d.Action == Evict && p.Ledger.reversal(d.DaemonSet.String()) != nil {
+				d.holdFor(BudgetSpent)
+				p.Ledger.Visits = slices.DeleteFunc(slices.Clone(p.Ledger.Visits), func(v Visit) bool { return v.Node == d.Node && v.Policy == d.Policy })
+			}
+		}
+	}},
+	{"I10", "only halts, and never goes back", func(obs Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
+		begun := func(r Reversal) bool { return obs.Ledger.reversal(r.DaemonSet) == nil }
+		if slices.ContainsFunc(p.Ledger.Reversals, begun) {
+			p.Ledger.Reversals, p.NextLook = slices.DeleteFunc(slices.Clone(p.Ledger.Reversals), begun), time.Time{}
+		}
+	}},
 }
 
 // change gives a decision a ruling of its own.
@@ -216,6 +299,29 @@ func jobTwice(_ Observed, _ []policy.UpgradePolicy, _ time.Time, p *Plan) {
 	}
 }
 
+// goBackIf begins a reversal where a DaemonSet has failed, and not just where it may.
+func goBackIf(may func(p policy.UpgradePolicy, failed int) bool) func(Observed, []policy.UpgradePolicy, time.Time, *Plan) {
+	return func(obs Observed, policies []policy.UpgradePolicy, now time.Time, p *Plan) {
+		for _, f := range p.Ledger.Failures {
+			at := slices.IndexFunc(policies, func(o policy.UpgradePolicy) bool { return o.Name == f.Policy })
+			to := p.Ledger.Governed[f.DaemonSet].Settled
+			if at < 0 || f.Acknowledged || to == "" || to == f.Revision || p.Ledger.reversal(f.DaemonSet) != nil {
+				continue
+			}
+			failed := 0
+			for _, o := range p.Ledger.Failures {
+				failed += one(o.Policy == f.Policy && !o.Acknowledged)
+			}
+			if may(policies[at], failed) {
+				p.Ledger.Reversals = append(slices.Clone(p.Ledger.Reversals), Reversal{
+					Policy: f.Policy, DaemonSet: f.DaemonSet, Template: gitTemplate{revision: f.Revision}.digest(), From: f.Revision, To: to, Since: now,
+				})
+				return
+			}
+		}
+	}
+}
+
 // drainOn goes on with drains that are given up.
 func drainOn(obs Observed, policies []policy.UpgradePolicy, _ time.Time, p *Plan) {
 	for i := range p.Decisions {
@@ -290,7 +396,7 @@ func TestMutations(t *testing.T) {
 				m.run()
 				steps += m.steps
 				if slices.ContainsFunc(m.failures, func(f string) bool { return strings.HasPrefix(f, mut.invariant+":") }) {
-					t.Logf("found out in run %d, after %d steps", run, steps)
+					t.Logf("%s found out in run %d, after %d steps", mut.fault, run, steps)
 					return
 				}
 			}

@@ -51,6 +51,12 @@ import (
 //     may take; none of a policy that drains is visited before it is drained. A node
 //     that we have cordoned is given back when no visit needs it, at any time; the
 //     cordon of somebody else is left alone.
+//   - I14 A DaemonSet goes back only if its policy is to revert and is halted by
+//     failures, of its revision too, and only to one on which all nodes had settled.
+//     The template that failed stays marked, and it goes back no second time, until
+//     Git has another one, the policy is resumed, the ledger is lost or the revision
+//     to go back to is not kept. Meanwhile no pod of it is evicted before its template
+//     is back, and none that is of that revision.
 //
 // What it has to know and was not told holds an eviction, and is a question of
 // the plan.
