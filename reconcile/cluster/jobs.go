@@ -135,9 +135,12 @@ func jobAnswer(job *batchv1.Job) rollout.Answer {
 		switch {
 		case condition.Status != corev1.ConditionTrue:
 		case condition.Type == batchv1.JobComplete:
-			return rollout.Answer{Reply: rollout.Yes}
+			return rollout.Answer{Reply: rollout.Yes, Ended: condition.LastTransitionTime.Time}
 		case condition.Type == batchv1.JobFailed:
-			return rollout.Answer{Reply: rollout.No, Message: fmt.Sprintf("Job %s failed: %s: %s", job.Name, condition.Reason, oneLine(condition.Message))}
+			return rollout.Answer{
+				Reply: rollout.No, Ended: condition.LastTransitionTime.Time,
+				Message: fmt.Sprintf("Job %s failed: %s: %s", job.Name, condition.Reason, oneLine(condition.Message)),
+			}
 		}
 	}
 	switch {

@@ -56,8 +56,23 @@ func (w *world) answered(t *testing.T, job string, reply rollout.Reply, words st
 		if a.Reply != reply || !strings.Contains(a.Message, words) {
 			return fmt.Errorf("%s: got %+v, want %s with %q", job, a, reply, words)
 		}
+		if over := reply == rollout.Yes || reply == rollout.No; over == a.Ended.IsZero() {
+			t.Errorf("%s: %s, and ended %s", job, reply, a.Ended)
+		}
 		return nil
 	})
+}
+
+// When a Job has ended does not depend on when that is asked.
+func TestJobThatHasEndedAnswersWhen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cluster.Options{})
+	w.createJobs(t, gateJob("smoke-1", "node-001"))
+	w.answered(t, "smoke-1", rollout.Yes, "")
+	a := w.cluster.Job(t.Context(), rollout.Question{Kind: rollout.JobGate, Job: "smoke-1"})
+	if want := w.job(t, "smoke-1").Status.CompletionTime; want == nil || a.Ended.Sub(want.Time).Abs() > time.Second {
+		t.Errorf("ended %s, want %s", a.Ended, want)
+	}
 }
 
 // A Job runs on its node, once, and tells whose it is.

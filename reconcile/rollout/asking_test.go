@@ -11,16 +11,20 @@ import (
 	"lamplighter.dev/reconcile/policy"
 )
 
-// readAnswer reads "answer KIND SUBJECT REPLY AGE MISSES [MESSAGE]". The SUBJECT of
-// Admission and Room is DAEMONSET@REVISION@NODE; of a gate it is its URL.
+// readAnswer reads "answer KIND SUBJECT REPLY AGE MISSES [ended=AGE] [MESSAGE]". The
+// SUBJECT of Admission and Room is DAEMONSET@REVISION@NODE; of a gate it is its URL.
 func (s *scene) readAnswer(w []string) {
 	s.t.Helper()
 	if s.observed.Answers == nil {
 		s.observed.Answers = Answers{}
 	}
-	s.observed.Answers[s.question(w[1], w[2])] = Answer{
-		Reply: Reply(w[3]), At: s.now.Add(-age(s.t, w[4])), Misses: number(s.t, w[5]), Message: strings.Trim(strings.Join(w[6:], " "), `"`),
+	a := Answer{Reply: Reply(w[3]), At: s.now.Add(-age(s.t, w[4])), Misses: number(s.t, w[5])}
+	message := w[6:]
+	if len(message) > 0 && strings.HasPrefix(message[0], "ended=") {
+		a.Ended, message = s.now.Add(-age(s.t, message[0][len("ended="):])), message[1:]
 	}
+	a.Message = strings.Trim(strings.Join(message, " "), `"`)
+	s.observed.Answers[s.question(w[1], w[2])] = a
 }
 
 func (s *scene) question(kind, subject string) Question {

@@ -165,10 +165,10 @@ func (t *tour) followJob(r *JobRun, job Job) {
 		q := Question{Kind: JobGate, Node: job.Node, Job: job.Name}
 		switch a := t.inquiry.heed(q, t.inquiry.answers[q]); a.Reply {
 		case Yes:
-			r.Ended, r.Message = t.now, ""
+			r.Ended, r.Message = r.end(a, t.now), ""
 			return
 		case No:
-			r.Ended, r.Failed, r.Message = t.now, true, a.Message
+			r.Ended, r.Failed, r.Message = r.end(a, t.now), true, a.Message
 			return
 		case Absent:
 			t.book.jobs = append(t.book.jobs, job)
@@ -187,6 +187,19 @@ func (t *tour) followJob(r *JobRun, job Job) {
 		message += ": " + r.Message
 	}
 	r.Message = message
+}
+
+// end is when the Job of an answer had ended, however late that is seen. It is told by
+// another clock.
+func (r *JobRun) end(a Answer, now time.Time) time.Time {
+	switch {
+	case a.Ended.IsZero():
+		return now
+	case a.Ended.After(a.At):
+		return latest(a.At, r.Started)
+	default:
+		return latest(a.Ended, r.Started)
+	}
 }
 
 // waits is the hold of a visit whose Job has not ended.

@@ -278,7 +278,7 @@ func (m *model) answer(a *fakeAgent) {
 			answer.Reply = choose(m, Yes, Yes, Yes, No, Unknown)
 		}
 		if q.Kind == JobGate {
-			answer.Reply = m.askJob(q.Job)
+			answer.Reply, answer.Ended = m.askJob(q.Job)
 		}
 		if answer.Reply != Yes {
 			answer.Misses = a.answers[q.Question].Misses + 1

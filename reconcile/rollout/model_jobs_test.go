@@ -106,14 +106,14 @@ func (m *model) disturbJob() {
 }
 
 // askJob is how a Job does. For a while that may not be known.
-func (m *model) askJob(name string) Reply {
+func (m *model) askJob(name string) (reply Reply, ended time.Time) {
 	switch j := m.job(name); {
 	case !m.over && m.chance(8):
-		return Unknown
+		return Unknown, time.Time{}
 	case j == nil:
-		return Absent
+		return Absent, time.Time{}
 	case j.ended(m.now):
-		return j.result
+		return j.result, j.ends
 	}
-	return Pending
+	return Pending, time.Time{}
 }

@@ -52,6 +52,7 @@ type Answer struct {
 	Reply   Reply
 	Message string    // why, or a note on a Yes; "" when there is nothing to say
 	At      time.Time // when it was asked
+	Ended   time.Time // when the Job had ended; only of a Yes or No about one, and zero when that is not known
 	// Misses is how often in a row the Reply was not Yes, this time included.
 	// The more there are, the later it is asked again.
 	Misses int
