@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -18,11 +20,16 @@ const (
 	keptVisits, keptSteps = 500, 1500
 )
 
-// estimate is how long a visit of the policy takes: what 95 of 100 measured
-// ones took at most, or visitDuration until enough have been measured. Visits
-// that failed say nothing about the others, nor do those in which something was
-// stuck: with them no window might be long enough, and none would be measured
-// that shows otherwise.
+// lengths say how long a visit of the policy takes: visitDuration until enough have
+// been measured. Visits that failed say nothing about the others, nor do those in which
+// something was stuck: with them no window might be long enough, and none would be
+// measured that shows otherwise. What the policy does no more counts no more.
+type lengths struct {
+	most estimate // what 95 of 100 measured ones took at most
+	half estimate // what half of them did
+}
+
+// estimate is how long a visit takes, part by part.
 type estimate struct {
 	whole     time.Duration // until all pods have settled
 	afterJobs time.Duration // the same without the Jobs that come first
@@ -30,35 +37,74 @@ type estimate struct {
 	verifying time.Duration // of the Jobs that come last, and need no window; zero until measured
 }
 
-func newEstimate(p policy.UpgradePolicy, finished []Visit) estimate {
+func newLengths(p policy.UpgradePolicy, finished []Visit) lengths {
+	gates := p.AllGates()
 	var usable []Visit
 	for _, v := range finished {
-		if v.Policy == p.Name && v.Outcome == Settled && v.replacing() > 0 && !v.wasStuck(p) {
+		if v.Policy != p.Name || v.Outcome != Settled || v.wasStuck(p) {
+			continue
+		}
+		if v = v.asNow(p, gates); v.replacing() > 0 {
 			usable = append(usable, v)
 		}
 	}
 	if len(usable) < enough {
-		return estimate{whole: p.VisitDuration, afterJobs: p.VisitDuration, replacing: p.VisitDuration}
+		guess := estimate{whole: p.VisitDuration, afterJobs: p.VisitDuration, replacing: p.VisitDuration}
+		return lengths{guess, guess}
 	}
-	return estimate{
-		whole: most(usable, Visit.Took), afterJobs: most(usable, Visit.afterJobs),
-		replacing: most(usable, Visit.replacing), verifying: most(usable, Visit.verifying),
+	return lengths{most: measured(usable, 95), half: measured(usable, 50)}
+}
+
+// measured is what so many of 100 visits took at most.
+func measured(visits []Visit, percent int) estimate {
+	most := func(length func(Visit) time.Duration) time.Duration {
+		took := make([]time.Duration, len(visits))
+		for i, v := range visits {
+			took[i] = length(v)
+		}
+		slices.Sort(took)
+		return took[(len(took)*percent+99)/100-1]
 	}
+	return estimate{whole: most(Visit.Took), afterJobs: most(Visit.afterJobs), replacing: most(Visit.replacing), verifying: most(Visit.verifying)}
+}
+
+// asNow is a visit without what the policy does no more: a drain, a Job, a DaemonSet.
+func (v Visit) asNow(p policy.UpgradePolicy, gates []policy.Gate) Visit {
+	if p.Drain == nil {
+		v.Drain = Drainage{}
+	}
+	dropped := func(r JobRun) bool {
+		return !slices.ContainsFunc(gates, func(g policy.Gate) bool { return g.Name == r.Gate && g.Job.When != "" })
+	}
+	if slices.ContainsFunc(v.Jobs, dropped) {
+		v.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), dropped)
+	}
+	left := func(s Step) bool {
+		return !slices.ContainsFunc(p.DaemonSets, func(d types.NamespacedName) bool { return d.String() == s.DaemonSet })
+	}
+	if slices.ContainsFunc(v.Steps, left) {
+		v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), left)
+	}
+	return v
+}
+
+// left is how long a visit that has evicted nothing yet is to take, or what is left of
+// it. Jobs and drains that have begun can be given up at any time.
+func (e estimate) left(v *Visit) (takes time.Duration, what string) {
+	switch {
+	case v == nil:
+		return e.whole, "a visit"
+	case !v.Drain.Since.IsZero():
+		return e.replacing, "the rest of the visit"
+	case len(v.Jobs) > 0:
+		return e.afterJobs, "the rest of the visit"
+	}
+	return e.whole, "a visit"
 }
 
 // VisitLength is how long a visit of a policy is expected to need a window.
 func VisitLength(p policy.UpgradePolicy, l Ledger) time.Duration {
-	return newEstimate(p, l.Finished).whole
-}
-
-// most is what 95 of 100 took at most.
-func most(visits []Visit, length func(Visit) time.Duration) time.Duration {
-	took := make([]time.Duration, len(visits))
-	for i, v := range visits {
-		took[i] = length(v)
-	}
-	slices.Sort(took)
-	return took[(len(took)*95+99)/100-1]
+	return newLengths(p, l.Finished).most.whole
 }
 
 // wasStuck says that a pod was waited for longer than it may take one to go and

@@ -32,7 +32,7 @@ type fleet struct {
 
 	rendered map[types.NamespacedName]string // digests of templates in Git
 
-	estimates map[string]estimate // by policy; of others they are measured
+	lengths map[string]lengths // by policy; of others they are measured
 
 	locked map[string]locked // by node: what a DaemonSet says that it is about to do to it
 
@@ -72,7 +72,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
 		byNode:   make(map[string]int, len(obs.Nodes)),
 		pods:     obs.Pods,
-		rendered: obs.Rendered, estimates: obs.estimates,
+		rendered: obs.Rendered, lengths: obs.lengths,
 	}
 	if f.doubt == "" {
 		f.sure = now

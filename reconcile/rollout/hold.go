@@ -139,7 +139,11 @@ func (t *tour) skipsCordoned(n *health.Node) bool {
 
 func (t *tour) heldByTime(s *stop) hold {
 	w := t.windowOf(s.node)
-	if h := t.heldByLength(s, w); h.reason != "" {
+	e, h := t.reckon(s, w)
+	if !s.begun {
+		t.longest = max(t.longest, e.whole)
+	}
+	if h.reason != "" {
 		return h
 	}
 	switch {
@@ -154,7 +158,7 @@ func (t *tour) heldByTime(s *stop) hold {
 	case w.Close.IsZero(), s.visit != nil && s.begun:
 		return hold{}
 	}
-	takes, what := t.lengthOf(s)
+	takes, what := e.left(s.visit)
 	last := w.Close.Add(-takes)
 	t.alarm.at(last.Add(1))
 	if t.now.After(last) {
@@ -165,50 +169,49 @@ func (t *tour) heldByTime(s *stop) hold {
 	return hold{}
 }
 
-// lengthOf is how long a visit that has evicted nothing yet is to take, or what is
-// left of it. Jobs and drains that have begun can be given up at any time.
-func (t *tour) lengthOf(s *stop) (takes time.Duration, what string) {
+// reckon finds what a visit is to take on a node: as long as most did or, where that
+// fits into no opening ahead, as half of them did, since else a few slow ones would keep
+// all others from being measured. One that is longer still is held: waiting for the next
+// opening would be in vain.
+func (t *tour) reckon(s *stop, w *window.State) (estimate, hold) {
+	most, half := t.lengths.most, t.lengths.half
 	switch {
-	case s.visit == nil:
-		return t.estimate.whole, "a visit"
-	case !s.visit.Drain.Since.IsZero():
-		return t.estimate.replacing, "the rest of the visit"
-	case len(s.visit.Jobs) > 0:
-		return t.estimate.afterJobs, "the rest of the visit"
+	case s.visit != nil && s.begun, t.fits(s, w, most):
+		return most, hold{}
+	case w.NextOpen.IsZero() && (!w.Open || w.Close.Sub(w.Opened) >= most.whole || !t.fits(s, w, half)):
+		return most, hold{} // it is the last opening, and merely late
+	case t.fits(s, w, half):
+		return half, hold{}
 	}
-	return t.estimate.whole, "a visit"
-}
-
-// heldByLength holds a visit that fits into none of the openings ahead: waiting for
-// the next one would be in vain.
-func (t *tour) heldByLength(s *stop, w *window.State) hold {
-	whole := t.estimate.whole
-	if w.NextOpen.IsZero() || (s.visit != nil && s.begun) || (w.Open && !t.now.After(w.Close.Add(-whole))) {
-		return hold{}
-	}
-	fit := t.fitFor(s.node)
-	if fit.Found {
-		return hold{}
-	}
-	return hold{action: Hold, reason: WindowTooShort, message: t.short.of(fit, func() string {
+	fit := t.fitFor(s.node, most.whole)
+	return most, hold{action: Hold, reason: WindowTooShort, message: t.short.of(fit, func() string {
 		ahead := "ahead"
 		if !fit.Until.IsZero() {
 			ahead = "until " + fit.Until.Format(time.RFC3339)
 		}
-		return fmt.Sprintf("a visit takes %s, and no opening %s lasts that long", window.FormatDuration(whole), ahead)
+		return fmt.Sprintf("a visit takes %s, and no opening %s lasts that long", window.FormatDuration(most.whole), ahead)
 	})}
 }
 
-// fitFor says whether a visit fits into an opening for a node.
-func (t *tour) fitFor(n *health.Node) window.Fit {
+// fits says that a visit of such a length ends before the window of its node shuts, or
+// has its place in another opening.
+func (t *tour) fits(s *stop, w *window.State, e estimate) bool {
+	takes, _ := e.left(s.visit)
+	inTime := w.Open && (w.Close.IsZero() || !t.now.After(w.Close.Add(-takes)))
+	return inTime || t.fitFor(s.node, e.whole).Found
+}
+
+// fitFor says whether something of that length fits into an opening for a node.
+func (t *tour) fitFor(n *health.Node, length time.Duration) window.Fit {
 	if t.perNode {
-		return t.hours.fits(n.Labels, t.estimate.whole)
+		return t.hours.fits(n.Labels, length)
 	}
-	if t.fit == nil {
-		fit := t.hours.fits(n.Labels, t.estimate.whole)
-		t.fit = &fit
+	fit, known := t.fitOf[length]
+	if !known {
+		fit = t.hours.fits(n.Labels, length)
+		t.fitOf[length] = fit
 	}
-	return *t.fit
+	return fit
 }
 
 // lateness is what makes it too late for a visit to start, or for the rest of one.

@@ -98,8 +98,8 @@ func (c *check) eviction(t reporter, d Decision) {
 			window.Close = until
 		}
 	}
-	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() && c.now.Add(newEstimate(p, c.obs.Ledger.Finished).whole).After(window.Close) {
-		t.Errorf("I3: starts on %s, too late before %s", d.Node, window.Close)
+	if _, open := c.visits[visitKey{d.Policy, d.Node}]; !open && !window.Close.IsZero() {
+		c.inTime(t, d, window.Close)
 	}
 	switch {
 	case !node.Ready, node.Deleting, node.Hold != "", set.Hold != "", !set.OnDelete, !set.RevisionObserved, set.TemplatePending:
@@ -124,6 +124,16 @@ func (c *check) eviction(t reporter, d Decision) {
 	}
 	if !found {
 		t.Errorf("I6: evicts %s on %s, which is not there or not outdated", d.Pod.UID, d.Node)
+	}
+}
+
+// inTime: I3. A visit starts only if it should end before the window closes.
+func (c *check) inTime(t reporter, d Decision, closes time.Time) {
+	t.Helper()
+	p, node := c.policies[d.Policy], c.nodes[d.Node]
+	takes := newLengths(p, c.obs.Ledger.Finished)
+	if c.now.Add(takes.most.whole).After(closes) && (c.now.Add(takes.half.whole).After(closes) || p.Calendar.At(c.now).Fits(node.Labels, takes.most.whole).Found) {
+		t.Errorf("I3: starts on %s, too late before %s: it takes %+v", d.Node, closes, takes)
 	}
 }
 

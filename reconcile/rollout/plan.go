@@ -51,7 +51,7 @@ type Observed struct {
 	// must not evict.
 	Supposed bool
 
-	estimates map[string]estimate // by policy, if they are not to be measured
+	lengths map[string]lengths // by policy, if they are not to be measured
 }
 
 // A Plan is what to do now, and what to remember.

@@ -3,34 +3,51 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 	"time"
+
+	"lamplighter.dev/reconcile/policy"
 )
 
-// readMeasured reads "measured POLICY COUNT DURATION [drain=DURATION] [before=DURATION]
-// [after=DURATION]": a drain is a part of the whole, as are the Jobs before the visit; those after
-// it are not.
+// readMeasured reads "measured POLICY COUNT DURATION [of=DAEMONSET] [drain=DURATION]
+// [before=GATE:DURATION] [after=GATE:DURATION]": a drain is a part of the whole, as are the Jobs
+// before the visit; those after it are not.
 func (s *scene) readMeasured(w []string) Visit {
 	s.t.Helper()
 	settled := s.now.Add(-day)
 	v := Visit{Policy: w[1], Node: "x", Outcome: Settled, Finished: settled}
 	evicted := settled.Add(-age(s.t, w[3]))
+	of := s.policyOf(w[1]).DaemonSets[0].String()
 	for _, word := range w[4:] {
 		switch key, value, _ := strings.Cut(word, "="); key {
 		case "before":
-			v.Jobs = append(v.Jobs, JobRun{Gate: "before", Started: evicted, Ended: evicted.Add(age(s.t, value))})
-			evicted = evicted.Add(age(s.t, value))
+			gate, ran, _ := strings.Cut(value, ":")
+			v.Jobs = append(v.Jobs, JobRun{Gate: gate, Started: evicted, Ended: evicted.Add(age(s.t, ran))})
+			evicted = evicted.Add(age(s.t, ran))
+		case "of":
+			of = nameOf(value).String()
 		case "drain":
 			v.Drain = Drainage{Since: evicted, Done: evicted.Add(age(s.t, value))}
 			evicted = v.Drain.Done
 		case "after":
-			v.Jobs = append(v.Jobs, JobRun{Gate: "after", Started: settled, Ended: settled.Add(age(s.t, value))})
+			gate, ran, _ := strings.Cut(value, ":")
+			v.Jobs = append(v.Jobs, JobRun{Gate: gate, Started: settled, Ended: settled.Add(age(s.t, ran))})
 		default:
 			s.t.Fatalf("measured: unknown word %q", word)
 		}
 	}
-	v.Steps = []Step{{DaemonSet: "x/x", To: "x", Evicted: evicted, Settled: settled}}
+	v.Steps = []Step{{DaemonSet: of, To: "x", Evicted: evicted, Settled: settled}}
 	return v
+}
+
+func (s *scene) policyOf(name string) policy.UpgradePolicy {
+	s.t.Helper()
+	i := slices.IndexFunc(s.policies, func(p policy.UpgradePolicy) bool { return p.Name == name })
+	if i < 0 {
+		s.t.Fatalf("no policy %q yet", name)
+	}
+	return s.policies[i]
 }
 
 // readVisit reads "visit POLICY NODE [drain=AGE or AGE/AGE [draindecided=AGE/TERM]] DAEMONSET:FROM>TO(evicted=AGE,

@@ -73,9 +73,9 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 	for i := range obs.Nodes {
 		s.nodes[obs.Nodes[i].Name] = &obs.Nodes[i]
 	}
-	s.obs.estimates = make(map[string]estimate, len(policies))
+	s.obs.lengths = make(map[string]lengths, len(policies))
 	for _, p := range policies { // what is simulated measures nothing
-		s.obs.estimates[p.Name] = newEstimate(p, obs.Ledger.Finished)
+		s.obs.lengths[p.Name] = newLengths(p, obs.Ledger.Finished)
 	}
 	s.supposeOpen()
 	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)

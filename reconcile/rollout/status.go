@@ -13,7 +13,7 @@ func (t *tour) status() PolicyStatus {
 		Name: t.policy.Name, DaemonSets: t.counts, Window: t.window, Waves: t.waveStatus(),
 		Nodes: t.wanted, MaxUnavailable: t.mostVisits(), OutOfService: t.visits(),
 		Halted: t.halted != "" || t.rejected.reason != "", HaltMessage: cmp.Or(t.halted, t.rejected.message), HaltEnds: t.haltEnds(),
-		Estimate: t.estimate.whole, Verifying: t.estimate.verifying,
+		Estimate: cmp.Or(t.longest, t.lengths.most.whole), Verifying: t.lengths.most.verifying,
 		Paused: t.paused, Proceed: t.hours.proceed, Unhalting: t.unhalting(),
 	}
 	s.Remaining, s.Blocked = t.leftOver, t.leftOver

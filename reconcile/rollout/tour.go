@@ -31,7 +31,8 @@ type tour struct {
 	hours     Hours
 	window    window.State // for some node
 	perNode   bool         // windows select nodes
-	estimate  estimate
+	lengths   lengths
+	longest   time.Duration // that a visit is reckoned with; zero when none is
 	paused    *Pause
 	counts    []Counts        // by place in sets
 	outdated  []int           // by place in sets: nodes that are on another revision
@@ -56,7 +57,7 @@ type tour struct {
 	ground    ground            // of that
 	shut      hold              // what a window means that is shut for all nodes
 	late      sentence[lateness]
-	fit       *window.Fit // of a visit into windows that are for all nodes; nil while that is not known
+	fitOf     map[time.Duration]window.Fit // of that length into windows that are for all nodes
 	short     sentence[window.Fit]
 }
 
@@ -69,11 +70,11 @@ func newTour(f *fleet, p policy.UpgradePolicy, b *book, a *alarm, decisions *[]D
 			TerminationTimeout: p.TerminationTimeout,
 		},
 		hours: NewHours(p, b.ledger, f.doubt, f.now),
-		busy:  map[string]string{}, gateHolds: map[int]hold{},
+		busy:  map[string]string{}, gateHolds: map[int]hold{}, fitOf: map[time.Duration]window.Fit{},
 	}
 	var known bool
-	if t.estimate, known = f.estimates[p.Name]; !known {
-		t.estimate = newEstimate(p, b.ledger.Finished)
+	if t.lengths, known = f.lengths[p.Name]; !known {
+		t.lengths = newLengths(p, b.ledger.Finished)
 	}
 	for _, name := range p.DaemonSets {
 		if set, ok := f.bySet[name]; ok {
