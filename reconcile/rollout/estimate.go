@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"lamplighter.dev/reconcile/policy"
 )
 
@@ -38,13 +36,13 @@ type estimate struct {
 }
 
 func newLengths(p policy.UpgradePolicy, finished []Visit) lengths {
-	gates := p.AllGates()
+	does := newDoing(p)
 	var usable []Visit
 	for _, v := range finished {
 		if v.Policy != p.Name || v.Outcome != Settled || v.wasStuck(p) {
 			continue
 		}
-		if v = v.asNow(p, gates); v.replacing() > 0 {
+		if v = does.only(v); v.replacing() > 0 {
 			usable = append(usable, v)
 		}
 	}
@@ -68,24 +66,42 @@ func measured(visits []Visit, percent int) estimate {
 	return estimate{whole: most(Visit.Took), afterJobs: most(Visit.afterJobs), replacing: most(Visit.replacing), verifying: most(Visit.verifying)}
 }
 
-// asNow is a visit without what the policy does no more: a drain, a Job, a DaemonSet.
-func (v Visit) asNow(p policy.UpgradePolicy, gates []policy.Gate) Visit {
-	if p.Drain == nil {
+// doing is what a policy does in a visit.
+type doing struct {
+	drains     bool
+	jobs       []string // of its gates
+	daemonSets []string
+}
+
+func newDoing(p policy.UpgradePolicy) doing {
+	d := doing{drains: p.Drain != nil}
+	for _, g := range p.AllGates() {
+		if g.Job.When != "" {
+			d.jobs = append(d.jobs, g.Name)
+		}
+	}
+	for _, name := range p.DaemonSets {
+		d.daemonSets = append(d.daemonSets, name.String())
+	}
+	return d
+}
+
+// only is a visit without what is not done any more.
+func (d doing) only(v Visit) Visit {
+	if !d.drains {
 		v.Drain = Drainage{}
 	}
-	dropped := func(r JobRun) bool {
-		return !slices.ContainsFunc(gates, func(g policy.Gate) bool { return g.Name == r.Gate && g.Job.When != "" })
-	}
-	if slices.ContainsFunc(v.Jobs, dropped) {
-		v.Jobs = slices.DeleteFunc(slices.Clone(v.Jobs), dropped)
-	}
-	left := func(s Step) bool {
-		return !slices.ContainsFunc(p.DaemonSets, func(d types.NamespacedName) bool { return d.String() == s.DaemonSet })
-	}
-	if slices.ContainsFunc(v.Steps, left) {
-		v.Steps = slices.DeleteFunc(slices.Clone(v.Steps), left)
-	}
+	v.Jobs = without(v.Jobs, func(r JobRun) bool { return !slices.Contains(d.jobs, r.Gate) })
+	v.Steps = without(v.Steps, func(s Step) bool { return !slices.Contains(d.daemonSets, s.DaemonSet) })
 	return v
+}
+
+// without is a list without some of what it has; it stays as it is.
+func without[T any](list []T, unwanted func(T) bool) []T {
+	if !slices.ContainsFunc(list, unwanted) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), unwanted)
 }
 
 // left is how long a visit that has evicted nothing yet is to take, or what is left of
@@ -103,8 +119,12 @@ func (e estimate) left(v *Visit) (takes time.Duration, what string) {
 }
 
 // VisitLength is how long a visit of a policy is expected to need a window.
-func VisitLength(p policy.UpgradePolicy, l Ledger) time.Duration {
-	return newLengths(p, l.Finished).most.whole
+func VisitLength(p policy.UpgradePolicy, l Ledger, now time.Time) time.Duration {
+	takes, ahead := newLengths(p, l.Finished), p.Calendar.At(now)
+	if ahead.Any().NextOpen.IsZero() || ahead.Fits(nil, takes.most.whole).Found {
+		return takes.most.whole
+	}
+	return takes.half.whole
 }
 
 // wasStuck says that a pod was waited for longer than it may take one to go and

@@ -100,7 +100,7 @@ func (f *proceedFlags) begin(cmd *cobra.Command, g *globals, name string) error 
 
 // warnOfLength says that no visit fits into the time for which a policy proceeds.
 func warnOfLength(g *globals, state reconcile.State, known policy.UpgradePolicy, p rollout.Proceed) {
-	if visit := rollout.VisitLength(known, state.Ledger); visit > p.Until.Sub(p.Since) {
+	if visit := rollout.VisitLength(known, state.Ledger, p.Since); visit > p.Until.Sub(p.Since) {
 		fmt.Fprintf(g.streams.Err, "hint: a visit of policy %s takes %s: none starts unless it proceeds for longer\n", p.Policy, window.FormatDuration(visit))
 	}
 }
