@@ -110,7 +110,7 @@ func (m *model) pass(a *fakeAgent) {
 }
 
 // lead is the ledger for the term of an agent; without one when he has to learn
-// that another leads. He may take himself for the leader again at once.
+// that another leads. He takes himself for the leader again at once, or soon.
 func (m *model) lead(a *fakeAgent) Ledger {
 	name := "agent " + strconv.Itoa(slices.Index(m.agents[:], a))
 	l, leads := m.ledger.Lead(name, a.term)
@@ -119,7 +119,7 @@ func (m *model) lead(a *fakeAgent) Ledger {
 	}
 	m.say("%s learns that %s leads", name, l.Term.Leader)
 	a.term = Term{}
-	if m.chance(2) {
+	if m.soon = m.chance(2); m.soon {
 		return Ledger{}
 	}
 	l, _ = m.ledger.Lead(name, a.term)
