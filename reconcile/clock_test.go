@@ -69,7 +69,7 @@ spec:
 				e.obs.Pods[0].Hash = "older"
 			}
 			clock := test.clock
-			r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return test.now }, Clock: &clock, TimeZones: "2025c"})
+			r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, AwaitEvictions: true, Now: func() time.Time { return test.now }, Clock: &clock, TimeZones: "2025c"})
 			report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
 			if err != nil {
 				t.Fatal(err)

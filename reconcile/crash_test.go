@@ -237,7 +237,9 @@ func (w *world) Template(context.Context, types.NamespacedName, string) (map[str
 	return nil, errors.New("there is none")
 }
 
-func (w *world) Evict(context.Context, []rollout.Decision) []rollout.Attempt { return nil }
+func (w *world) Evict(_ context.Context, d rollout.Decision) rollout.Attempt {
+	return rollout.Attempt{Decision: d, Result: rollout.Sent}
+}
 
 func source(contentByName map[string]string) Source {
 	fleet := &Fleet{Commit: Commit{Hash: fmt.Sprint(contentByName)}}

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lamplighter.dev/reconcile/rollout"
 )
@@ -19,7 +20,7 @@ type Drainer interface {
 
 // drain goes on with the nodes that are drained, while their windows are open.
 func (r *Reconciler) drain(ctx context.Context, report *Report) {
-	due, deadline := inWindow(r.doubted(report.Observation), report.Plan.Rollout, rollout.Drain, r.opts.Now())
+	due, deadline := firstShut(inWindow(r.doubted(report.Observation), report.Plan.Rollout, rollout.Drain, r.opts.Now()))
 	if len(due) == 0 || r.opts.Drainer == nil {
 		return
 	}
@@ -29,6 +30,18 @@ func (r *Reconciler) drain(ctx context.Context, report *Report) {
 		defer cancel()
 	}
 	report.Drains = r.opts.Drainer.Drain(ctx, due)
+}
+
+// firstShut are decisions, and the instant at which the first of their windows shuts;
+// zero if none does.
+func firstShut(due []dueDecision) (decisions []rollout.Decision, deadline time.Time) {
+	for _, d := range due {
+		decisions = append(decisions, d.Decision)
+		if !d.shuts.IsZero() && (deadline.IsZero() || d.shuts.Before(deadline)) {
+			deadline = d.shuts
+		}
+	}
+	return decisions, deadline
 }
 
 // uncordon gives nodes back, at any time.

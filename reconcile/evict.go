@@ -12,41 +12,59 @@ import (
 	"lamplighter.dev/reconcile/window"
 )
 
-// evict sends the evictions of a plan that may still be sent. Recording them
-// takes time, in which a window may have shut; and none is sent after the
-// instant at which it does.
+// evict begins to send the evictions of a plan that may still be sent. Recording them
+// takes time, in which a window may have shut; and none is sent after the instant at
+// which its own does.
 func (r *Reconciler) evict(ctx context.Context, report *Report) {
-	due, deadline := inWindow(r.doubted(report.Observation), report.Plan.Rollout, rollout.Evict, r.opts.Now())
-	if due = r.sent.unsent(due, r.opts.Now()); len(due) == 0 {
-		return
+	obs := r.doubted(report.Observation)
+	r.evictions.begin(ctx, inWindow(obs, report.Plan.Rollout, rollout.Evict, r.opts.Now()), obs.UnderWay)
+	if r.opts.AwaitEvictions {
+		r.evictions.wait()
 	}
-	if !deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, deadline.Sub(r.opts.Now()))
-		defer cancel()
-	}
-	report.Attempts = r.opts.Cluster.Evict(ctx, due)
-	r.sent.note(report.Attempts, r.opts.Now())
 }
 
-// inWindow are the plan's decisions of one action whose window is still open, and the
-// instant at which the first of these windows shuts; zero if none does.
-func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) (due []rollout.Decision, deadline time.Time) {
+// catchUp takes in what has become of evictions since the last pass, before it is
+// decided on others.
+func (r *Reconciler) catchUp(obs *Observation) []rollout.Attempt {
+	var attempts []rollout.Attempt
+	attempts, obs.UnderWay = r.evictions.look()
+	obs.State.Ledger, _ = learn(obs.State.Ledger, attempts, r.opts.Now())
+	return attempts
+}
+
+// Wait blocks until no eviction is under way any more. That is soon after the end of the
+// context of the passes.
+func (r *Reconciler) Wait() { r.evictions.wait() }
+
+// learn puts on record what has become of evictions, and says whether that is news.
+func learn(l rollout.Ledger, attempts []rollout.Attempt, now time.Time) (_ rollout.Ledger, news bool) {
+	for _, a := range attempts {
+		switch a.Result {
+		case rollout.Refused:
+			l, news = l.Refuse(a.Decision, a.Message, now), true
+		case rollout.Errored:
+			var changed bool
+			l, changed = l.Errored(a.Decision, problemOf(a.Err))
+			news = news || changed
+		}
+	}
+	return l, news
+}
+
+// inWindow are the plan's decisions of one action whose window is still open, and when
+// it shuts.
+func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) []dueDecision {
+	var due []dueDecision
 	windowOf := windows(obs, now)
 	for _, d := range plan.Decisions {
 		if d.Action != action {
 			continue
 		}
-		w := windowOf(d.Policy, d.Node)
-		if !w.Open {
-			continue
-		}
-		due = append(due, d)
-		if !w.Close.IsZero() && (deadline.IsZero() || w.Close.Before(deadline)) {
-			deadline = w.Close
+		if w := windowOf(d.Policy, d.Node); w.Open {
+			due = append(due, dueDecision{d, w.Close})
 		}
 	}
-	return due, deadline
+	return due
 }
 
 // windows says what the calendar of a policy means for a node.

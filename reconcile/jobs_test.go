@@ -39,7 +39,7 @@ func newJobbing(t *testing.T, now time.Time) *jobbing {
 }
 
 func (j *jobbing) process() *Reconciler {
-	return NewReconciler(Options{Instance: us, Cluster: &evicting{world: j.world, obs: j.obs, result: rollout.Sent}, Store: j, Jobs: j, Now: func() time.Time { return j.now }})
+	return NewReconciler(Options{Instance: us, Cluster: &evicting{world: j.world, obs: j.obs, result: rollout.Sent}, Store: j, Jobs: j, AwaitEvictions: true, Now: func() time.Time { return j.now }})
 }
 
 func (j *jobbing) CreateJobs(_ context.Context, jobs []rollout.Job) []rollout.JobAttempt {

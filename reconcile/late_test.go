@@ -134,7 +134,7 @@ func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
 		e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: result, obs: observe(t, governed)}
 		e.obs.Pods[0].Hash = "older"
 		e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
-		r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return open }})
+		r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, AwaitEvictions: true, Now: func() time.Time { return open }})
 		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestEvictionThatWasTakenIsNotSentAgain(t *testing.T) {
 	e.obs.Pods[0] = &pod
 	e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
 	now := open
-	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return now }})
+	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, AwaitEvictions: true, Now: func() time.Time { return now }})
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -189,7 +189,7 @@ func TestEvictionThatFailsIsOnRecord(t *testing.T) {
 	e.obs.Pods[0].Hash = "older"
 	e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
 	now := open
-	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Now: func() time.Time { return now }})
+	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, AwaitEvictions: true, Now: func() time.Time { return now }})
 	const want = `admission webhook "guard" denied the request: not tonight`
 	for range 2 {
 		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
@@ -219,12 +219,8 @@ func (e *evicting) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod)
 	return e.obs.Nodes, e.obs.DaemonSets, e.obs.Pods
 }
 
-func (e *evicting) Evict(_ context.Context, decisions []rollout.Decision) []rollout.Attempt {
-	var out []rollout.Attempt
-	for _, d := range decisions {
-		out = append(out, rollout.Attempt{Decision: d, Result: e.result, Err: e.err})
-	}
-	return out
+func (e *evicting) Evict(_ context.Context, d rollout.Decision) rollout.Attempt {
+	return rollout.Attempt{Decision: d, Result: e.result, Err: e.err}
 }
 
 // Those who carry out a plan review several decisions side by side.

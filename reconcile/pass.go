@@ -22,8 +22,10 @@ type Report struct {
 	Observation Observation
 	Plan        Plan
 	Outcomes    []inventory.Outcome
-	Attempts    []rollout.Attempt
-	Drains      []rollout.Attempt // of decisions to drain
+	// Attempts are the evictions of which it was learnt what has become of them. The
+	// plan that decided on them may be an earlier one.
+	Attempts []rollout.Attempt
+	Drains   []rollout.Attempt // of decisions to drain
 	// StillCordoned says which nodes could not be given back, and why; nil when
 	// all could. The rest of the pass does not depend on it.
 	StillCordoned error
@@ -48,11 +50,12 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	if err := r.lead(&obs); err != nil {
 		return Report{Observation: obs}, err
 	}
+	attempts := r.catchUp(&obs)
 	plan, now, err := r.decide(ctx, &obs)
 	if err != nil {
-		return Report{Observation: obs}, fmt.Errorf("plan: %w", err)
+		return Report{Observation: obs, Attempts: attempts}, fmt.Errorf("plan: %w", err)
 	}
-	report := Report{Observation: obs, Plan: plan, Before: obs.State}
+	report := Report{Observation: obs, Plan: plan, Attempts: attempts, Before: obs.State}
 	report.After, err = r.record(ctx, obs, plan, src, now)
 	if err != nil {
 		return report, fmt.Errorf("record intent: %w", err)
@@ -64,34 +67,39 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 	r.act(ctx, &report)
 	err = r.settle(ctx, &report, src)
 	report.StopErr = r.stopJobs(ctx, report)
-	report.Next = earliest(now, plan.NextLook, r.backoff.next(now), nextLook(slices.Concat(report.Attempts, report.Drains), now), nextTrial(obs, now))
-	if report.StillCordoned != nil {
-		report.Next = earliest(now, report.Next, now.Add(uncordonAgain))
-	}
-	if slices.ContainsFunc(report.Outcomes, func(o inventory.Outcome) bool { return o.Result == inventory.ResultDeleting }) {
-		report.Next = earliest(now, report.Next, now.Add(lookAgain))
-	}
+	report.Next = r.nextLook(report, now)
 	return report, err
 }
 
 // uncordonAgain is how soon a node is to be given back that could not be.
 const uncordonAgain = 10 * time.Second
 
-// lookAgain is how soon the next pass is due after evictions that were not sent, and
-// after deletions that were not done in time.
+// lookAgain is how soon the next pass is due while evictions are under way, after those
+// that were not sent, and after deletions that were not done in time.
 const lookAgain = time.Second
 
-// nextLook is when to look again after evictions; zero if the watches will tell.
-// They need not after a refusal, which leaves a slot for another node, nor when
-// a pod was not the one decided about, if it moved only in what nobody looks at,
-// nor when the API server gave no answer.
-func nextLook(attempts []rollout.Attempt, now time.Time) time.Time {
-	for _, a := range attempts {
-		if a.Result != rollout.Sent {
-			return now.Add(lookAgain)
-		}
+// nextLook is when the next pass is due after one.
+func (r *Reconciler) nextLook(report Report, now time.Time) time.Time {
+	next := earliest(now, report.Plan.NextLook, r.backoff.next(now), nextTrial(report.Observation, now))
+	if report.StillCordoned != nil {
+		next = earliest(now, next, now.Add(uncordonAgain))
 	}
-	return time.Time{}
+	if r.evictions.pending() || anyUnsent(report.Attempts) || anyUnsent(report.Drains) || anyDeleting(report.Outcomes) {
+		next = earliest(now, next, now.Add(lookAgain))
+	}
+	return next
+}
+
+// anyUnsent says that the watches need not tell what comes of one of these. They need
+// not after a refusal, which leaves a slot for another node, nor when a pod was not the
+// one decided about, if it moved only in what nobody looks at, nor when the API server
+// gave no answer.
+func anyUnsent(attempts []rollout.Attempt) bool {
+	return slices.ContainsFunc(attempts, func(a rollout.Attempt) bool { return a.Result != rollout.Sent })
+}
+
+func anyDeleting(outcomes []inventory.Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(o inventory.Outcome) bool { return o.Result == inventory.ResultDeleting })
 }
 
 // Inquire begins to find out what the next pass will have to know. It changes
@@ -300,18 +308,15 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 // the next pass finds out.
 func (r *Reconciler) settle(ctx context.Context, report *Report, src Source) error {
 	settled, learnt := report.After, len(report.Outcomes) > 0
+	attempts, _ := r.evictions.look()
+	if len(attempts) > 0 {
+		report.Attempts = append(report.Attempts, attempts...)
+		var news bool
+		settled.Ledger, news = learn(settled.Ledger, attempts, r.opts.Now())
+		learnt = learnt || news
+	}
 	settled.Inventory = settled.Inventory.Settle(report.Outcomes)
 	settled.Record.Objects = append(settled.Record.Objects, troubles(report.Plan.Objects, report.Outcomes)...)
-	for _, a := range report.Attempts {
-		switch a.Result {
-		case rollout.Refused:
-			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true
-		case rollout.Errored:
-			var news bool
-			settled.Ledger, news = settled.Ledger.Errored(a.Decision, problemOf(a.Err))
-			learnt = learnt || news
-		}
-	}
 	for _, a := range report.Drains {
 		if a.Result == rollout.Refused {
 			settled.Ledger, learnt = settled.Ledger.Refuse(a.Decision, a.Message, r.opts.Now()), true

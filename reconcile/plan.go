@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"lamplighter.dev/inventory"
 	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/policy"
@@ -44,6 +46,7 @@ type Observation struct {
 	Nodes      []health.Node
 	DaemonSets []health.DaemonSet
 	Pods       []*health.Pod
+	UnderWay   map[types.UID]bool // see [rollout.Observed]
 
 	Answers  rollout.Answers
 	Supposed bool // see [rollout.Observed]
@@ -103,6 +106,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		Nodes:      obs.Nodes,
 		DaemonSets: daemonSets(obs),
 		Pods:       obs.Pods,
+		UnderWay:   obs.UnderWay,
 		Ledger:     ledger,
 		Commit:     obs.commit().Hash,
 		Instance:   obs.Instance.ID(),

@@ -29,8 +29,8 @@ type Cluster interface {
 	Prune(ctx context.Context, steps [][]inventory.Decision, review func(step []inventory.Decision) []inventory.Decision) []inventory.Outcome
 	// Template is the pod template that a DaemonSet had at a revision.
 	Template(ctx context.Context, daemonSet types.NamespacedName, revision string) (map[string]any, error)
-	// Evict sends evictions.
-	Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt
+	// Evict sends an eviction, once. It is called by several goroutines.
+	Evict(ctx context.Context, decision rollout.Decision) rollout.Attempt
 }
 
 // Asker finds out what a plan has to know and the cluster's watches do not tell.
@@ -86,6 +86,9 @@ type Options struct {
 	Jobs Jobs
 	// Strays finds what carries our marks and is not ours. Without it nobody looks.
 	Strays Strays
+	// AwaitEvictions makes a pass wait until it is known what has become of its evictions,
+	// as the last one has to. Otherwise that counts from the next pass on.
+	AwaitEvictions bool
 	// AllowPrune lets a commit remove more than half of the objects, or all.
 	AllowPrune bool
 	// AllowPruneOf does so for one commit: the hash of it, or how that begins.
@@ -114,10 +117,11 @@ type Reconciler struct {
 	term    rollout.Term // in which it leads; the zero Term before its first write
 	backoff backoff
 	fights  fights
-	sent    sent
 	jobs    map[string]bool // of gates, that may still run
 	looked  bool            // for Jobs that an earlier process has left
 	relook  time.Time       // when that may be tried again
+
+	evictions *evictions
 
 	order *inventory.Order // of the last plan
 
@@ -125,9 +129,10 @@ type Reconciler struct {
 	substitutes map[*unstructured.Unstructured]substitute // by rendered object
 }
 
-// NewReconciler returns a Reconciler that has seen nothing yet.
+// NewReconciler returns a Reconciler that has seen nothing yet. All that its passes have
+// begun ends with their context; see [Reconciler.Wait].
 func NewReconciler(opts Options) *Reconciler {
-	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, sent: sent{}, jobs: map[string]bool{}}
+	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}, evictions: newEvictions(opts.Cluster, opts.Now)}
 }
 
 // Forget makes the next pass load the state again, as it must when somebody

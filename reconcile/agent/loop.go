@@ -135,8 +135,12 @@ func signal(c chan<- struct{}) {
 }
 
 // loop runs a pass whenever there is a reason to, until ctx is done or another
-// process leads. The first one waits for the first word from Git, good or bad.
+// process leads. The first one waits for the first word from Git, good or bad. Nothing
+// is under way any more when it returns.
 func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) error {
+	defer r.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var src reconcile.Source
 	select {
 	case <-ctx.Done():

@@ -8,7 +8,7 @@
 //	changes, err := c.Inspect(ctx, prepared)     // rendered objects against live ones
 //	outcomes := c.Apply(ctx, plan.Steps, nil)    // server-side apply, step by step
 //	outcomes = c.Prune(ctx, plan.Prunes, nil)    // deletions, with preconditions
-//	results := c.Evict(ctx, rolloutPlan.Decisions)
+//	attempt := c.Evict(ctx, decision)
 //
 // It decides nothing: not what is applied, nor when, nor whether a window is
 // open. What it knows comes from watches; a pass in which nothing has moved

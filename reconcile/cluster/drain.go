@@ -92,12 +92,15 @@ func (c *Cluster) drainOnce(ctx context.Context, d rollout.Decision) (string, er
 	return remaining(pods, c.evictOthers(ctx, pods)), nil
 }
 
+// othersInFlight is how many of the pods that are in the way are evicted at once.
+const othersInFlight = 16
+
 // evictOthers evicts the pods that are in the way, side by side, so that one that
 // takes long keeps no other. It returns what refused each.
 func (c *Cluster) evictOthers(ctx context.Context, pods []corev1.Pod) []string {
 	refusals := make([]string, len(pods))
 	var work errgroup.Group
-	work.SetLimit(evictionsInFlight)
+	work.SetLimit(othersInFlight)
 	for i := range pods {
 		work.Go(func() error {
 			refusals[i] = c.evictOther(ctx, &pods[i])

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -17,38 +16,11 @@ import (
 	"lamplighter.dev/reconcile/rollout"
 )
 
-// evictionsInFlight is how many evictions are sent at once.
-const evictionsInFlight = 16
-
-// Evict sends the evictions among the decisions, side by side, through the
-// Eviction API so that disruption budgets count. A pod is evicted only if it
-// still is exactly the one that the decision is about. Nothing is sent after
-// the end of ctx. The attempts are in the order of the decisions.
-func (c *Cluster) Evict(ctx context.Context, decisions []rollout.Decision) []rollout.Attempt {
-	var due []rollout.Decision
-	for _, d := range decisions {
-		if d.Action == rollout.Evict && d.Pod != nil {
-			due = append(due, d)
-		}
-	}
-	attempts := make([]rollout.Attempt, len(due))
-	var work errgroup.Group
-	work.SetLimit(evictionsInFlight)
-	for i, d := range due {
-		work.Go(func() error {
-			attempts[i] = c.evictOne(ctx, d)
-			return nil
-		})
-	}
-	if err := work.Wait(); err != nil {
-		panic(err) // no function of the group returns one
-	}
-	return attempts
-}
-
-// evictOne sends one eviction, once: whether to repeat it is for the next plan
-// to decide.
-func (c *Cluster) evictOne(ctx context.Context, d rollout.Decision) rollout.Attempt {
+// Evict sends the eviction of a decision through the Eviction API, so that disruption
+// budgets count. A pod is evicted only if it still is exactly the one that the decision
+// is about. It is sent once: whether to repeat it is for the next plan to decide. Nothing
+// is sent after the end of ctx.
+func (c *Cluster) Evict(ctx context.Context, d rollout.Decision) rollout.Attempt {
 	if ctx.Err() != nil {
 		return rollout.Attempt{Decision: d, Result: rollout.Errored, Err: fmt.Errorf("not sent: %w", context.Cause(ctx))}
 	}

@@ -53,7 +53,7 @@ func TestAnswersToAnEviction(t *testing.T) {
 				t.Fatal(err)
 			}
 			pod := health.Pod{Name: types.NamespacedName{Namespace: "ns", Name: "cni-1"}, UID: "u", ResourceVersion: "7", Node: "a"}
-			a := c.Evict(t.Context(), []rollout.Decision{eviction(pod)})[0]
+			a := c.Evict(t.Context(), eviction(pod))
 			if a.Result != test.want || a.Message != test.message {
 				t.Errorf("got %s %q, want %s %q", a.Result, a.Message, test.want, test.message)
 			}

@@ -27,19 +27,16 @@ func eviction(p health.Pod) rollout.Decision {
 	}
 }
 
-func TestEvictSendsOnlyEvictions(t *testing.T) {
+func TestPodIsEvictedOnce(t *testing.T) {
 	w := newWorld(t, cluster.Options{})
 	w.pass(t, w.agent(t, "example.com/agent:1"))
-	pods := w.wantPods(t, 3)
-	attempts := w.cluster.Evict(t.Context(), []rollout.Decision{
-		{Ruling: &rollout.Ruling{Action: rollout.Hold}, Node: "node-000"}, eviction(pods[0]), {Ruling: &rollout.Ruling{Action: rollout.Keep}, Node: "node-001"},
-	})
-	if len(attempts) != 1 || attempts[0].Result != rollout.Sent || attempts[0].Decision.Node != pods[0].Node {
-		t.Errorf("got %+v, want one that was sent", attempts)
+	pod := w.wantPods(t, 3)[0]
+	if a := w.cluster.Evict(t.Context(), eviction(pod)); a.Result != rollout.Sent || a.Decision.Node != pod.Node {
+		t.Errorf("got %+v, want it sent", a)
 	}
-	w.wantReplaced(t, pods[0])
-	if attempts := w.cluster.Evict(t.Context(), []rollout.Decision{eviction(pods[0])}); attempts[0].Result != rollout.Gone {
-		t.Errorf("the pod that is gone: got %+v", attempts)
+	w.wantReplaced(t, pod)
+	if a := w.cluster.Evict(t.Context(), eviction(pod)); a.Result != rollout.Gone {
+		t.Errorf("the pod that is gone: got %+v", a)
 	}
 }
 
@@ -54,7 +51,7 @@ func TestPodThatChangedIsNotEvicted(t *testing.T) {
 	impostor := pod
 	impostor.UID, impostor.ResourceVersion = "00000000-0000-0000-0000-000000000000", ""
 	for name, p := range map[string]health.Pod{"stale": pod, "other UID": impostor} {
-		a := w.cluster.Evict(t.Context(), []rollout.Decision{eviction(p)})[0]
+		a := w.cluster.Evict(t.Context(), eviction(p))
 		if a.Result != rollout.Gone || a.Message == "" {
 			t.Errorf("%s: got %+v, want it gone", name, a)
 		}
@@ -82,7 +79,7 @@ spec:
 			w.pass(t, append(objects, w.agent(t, "example.com/agent:1"))...)
 			pod := w.wantPods(t, 3)[0]
 			w.budgetObserved(t)
-			a := w.cluster.Evict(t.Context(), []rollout.Decision{eviction(pod)})[0]
+			a := w.cluster.Evict(t.Context(), eviction(pod))
 			if a.Result != rollout.Refused || !strings.Contains(a.Message, "strict") && tc.hint == "" {
 				t.Errorf("got %+v, want it refused by the budget strict", a)
 			}
@@ -100,7 +97,7 @@ func TestNoEvictionAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the window has shut"))
 	seen := w.requests.during(func() {
-		a := w.cluster.Evict(ctx, []rollout.Decision{eviction(pod)})[0]
+		a := w.cluster.Evict(ctx, eviction(pod))
 		if a.Result != rollout.Errored || !strings.Contains(a.Err.Error(), "the window has shut") {
 			t.Errorf("got %+v, want it not sent", a)
 		}

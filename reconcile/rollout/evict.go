@@ -126,15 +126,19 @@ func (t *tour) evict(s *stop) {
 	case step.To != next.To || step.Pod != next.Pod:
 		t.trials[d.key] += one(step.To != next.To || !step.Settled.IsZero())
 		next.Retried = step.Retried || step.Pod != next.Pod
-		next.Resent = step.Pod == next.Pod && t.doubtful(step)
+		next.Resent = step.Pod == next.Pod && t.resent(step)
 		*step = next
 	case !t.doubtful(step):
 		step.Evicted, step.Term, step.Resent = t.now, t.term.Number, false
 	default:
-		step.Resent = true
+		step.Resent = t.resent(step)
 	}
 	t.alarm.at(t.certain(s.visit.step(d.key))) // in case nothing comes of it
 }
+
+// resent says that an eviction may have been sent before this one, other than the one
+// that is under way: then nothing more is sent.
+func (t *tour) resent(s *Step) bool { return s.Resent || (t.doubtful(s) && !t.underWay[s.Pod]) }
 
 // decide writes what a stop is held for, or that its pod is evicted.
 func (t *tour) decide(s *stop) {

@@ -26,9 +26,10 @@ type fleet struct {
 	bySet    map[types.NamespacedName]int
 	byNode   map[string]int
 
-	pods  []*health.Pod
-	first []int32 // by node and set: 1 + the index of its first pod, 0 for none
-	next  []int32 // by pod: the same for the next pod of the pair
+	pods     []*health.Pod
+	first    []int32            // by node and set: 1 + the index of its first pod, 0 for none
+	next     []int32            // by pod: the same for the next pod of the pair
+	underWay map[types.UID]bool // see [Observed]
 
 	rendered map[types.NamespacedName]string // digests of templates in Git
 
@@ -72,6 +73,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
 		byNode:   make(map[string]int, len(obs.Nodes)),
 		pods:     obs.Pods,
+		underWay: obs.UnderWay,
 		rendered: obs.Rendered, lengths: obs.lengths,
 	}
 	if f.doubt == "" {

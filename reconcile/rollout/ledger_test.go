@@ -343,6 +343,31 @@ func TestRefusalOfARepeatedEvictionKeepsItsSlotForAWhile(t *testing.T) {
 	}
 }
 
+// An eviction that is still under way is no second one, whatever the plans of meanwhile
+// say, also for a newer revision: when it is refused nothing is in doubt.
+func TestRefusalOfAnEvictionThatWasUnderWayFreesItsSlot(t *testing.T) {
+	s := readScene(t, "policy cni cni\ndaemonset cni new proven\nnode a cni=old\nnode b cni=old")
+	plan := New(s.observed, s.policies, s.now)
+	if got := evicted(plan); got != "a" {
+		t.Fatalf("evicts on %q, want on a", got)
+	}
+	sent := plan.Decisions[0]
+	s.observed.UnderWay = map[types.UID]bool{sent.Pod.UID: true}
+	for _, revision := range []string{"new", "newer"} {
+		s.observed.DaemonSets[0].Revision = revision
+		s.observed.Ledger = plan.Ledger
+		s.observed.Ledger.Governed[sent.DaemonSet.String()] = Governance{Policy: "cni", Proven: revision}
+		plan = New(s.observed, s.policies, s.now.Add(time.Second))
+		if len(plan.Ledger.Visits) != 1 || plan.Ledger.Visits[0].Node != "a" {
+			t.Fatalf("at %s: visits %+v, want that of a", revision, plan.Ledger.Visits)
+		}
+	}
+	s.observed.Ledger, s.observed.UnderWay = plan.Ledger.Refuse(sent, "budget", s.now.Add(time.Second)), nil
+	if got := evicted(New(s.observed, s.policies, s.now.Add(2*time.Second))); got != "b" {
+		t.Errorf("evicts on %q after the refusal, want on b", got)
+	}
+}
+
 // Nor does a newer revision make it another eviction: the pod is the same.
 func TestRefusalOfAnEvictionForANewerRevisionKeepsItsSlotForAWhile(t *testing.T) {
 	s := readScene(t, "policy cni cni\ndaemonset cni new proven\nnode a cni=old\nnode b cni=old")

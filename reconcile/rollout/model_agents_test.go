@@ -26,6 +26,7 @@ type fakeAgent struct {
 
 	answers   Answers
 	questions []askedQuestion
+	flights   []flight
 
 	last    Plan
 	pending *pendingPlan
@@ -64,6 +65,7 @@ func (m *model) write(l Ledger) {
 
 // pass goes on with what an agent has begun, or begins anew.
 func (m *model) pass(a *fakeAgent) {
+	m.fly(a)
 	if p := a.pending; p != nil {
 		a.pending = nil
 		if m.now.Sub(p.made) < staleness {
@@ -88,6 +90,7 @@ func (m *model) pass(a *fakeAgent) {
 		_, a.git = m.templates()
 	}
 	wanted := m.compareTemplates(a, &obs)
+	obs.Ledger, obs.UnderWay = m.land(a, obs.Ledger, now), a.underWay()
 	obs.Supposed = !m.asked
 	m.answer(a)
 	if obs.Answers = nil; m.asked { // who supposes that every answer is yes, and evicts, has none
@@ -118,6 +121,7 @@ func (m *model) lead(a *fakeAgent) Ledger {
 		return l
 	}
 	m.say("%s learns that %s leads", name, l.Term.Leader)
+	m.crash(a)
 	a.term = Term{}
 	if m.soon = m.chance(2); m.soon {
 		return Ledger{}
@@ -187,10 +191,11 @@ func (m *model) act(a *fakeAgent, p *pendingPlan) {
 	ledger := p.plan.Ledger
 	m.truth.serve(m)
 	m.carryOut()
+	m.giveWay(a, p)
 	for i := range p.plan.Decisions {
 		d := &p.plan.Decisions[i]
 		switch {
-		case d.Action != Evict:
+		case d.Action != Evict, m.launch(a, p, d):
 			continue
 		case dies && m.chance(2):
 			m.say("dies half-way")

@@ -272,7 +272,7 @@ func (m *model) sleep(a *fakeAgent) {
 	for _, q := range a.questions {
 		due.at(q.due)
 	}
-	if m.over && (len(a.questions) > 0 || m.soon) {
+	if m.over && (len(a.questions) > 0 || len(a.flights) > 0 || m.soon) {
 		due.at(m.now.Add(time.Second))
 	}
 	if m.over {
@@ -288,7 +288,7 @@ func (m *model) sleep(a *fakeAgent) {
 		return
 	}
 	switch n := m.rand.IntN(8); {
-	case n < 2, len(m.lateDrains) > 0:
+	case n < 2, len(m.lateDrains) > 0, len(a.flights) > 0 && n < 5:
 		m.now = m.now.Add(time.Duration(1+m.rand.IntN(5000)) * time.Millisecond)
 	case n == 2:
 		m.now = m.now.Add(time.Duration(1+m.rand.IntN(40)) * time.Minute)

@@ -248,6 +248,7 @@ func (m *model) disturbAgent(a *fakeAgent) {
 	a.offset = choose(m, 0, 0, -4*time.Second, 4*time.Second, -20*time.Second, 3*time.Hour, 30*time.Hour)
 	m.say("a clock is off by %s", a.offset)
 	if m.chance(4) {
+		m.crash(a)
 		*a = *newFakeAgent()
 		a.blind = m.chance(2)
 		m.say("an agent starts anew, Git answers: %t", !a.blind)
@@ -279,5 +280,8 @@ func (m *model) disturbLedger() {
 		m.write(Ledger{})
 		m.truth.lost()
 		m.late, m.lateDrains = nil, nil
+		for _, a := range m.agents {
+			a.flights = nil
+		}
 	}
 }

@@ -35,9 +35,12 @@ type Observed struct {
 	Nodes      []health.Node
 	DaemonSets []health.DaemonSet
 	Pods       []*health.Pod
-	Ledger     Ledger
-	Commit     string // the one in force, written into visits
-	Instance   string // whose mark on nodes is ours; "" when none is
+	// UnderWay are the pods of which an eviction has been sent without an answer yet, or
+	// waits to be, by their UID. It is known only to the process that sends them.
+	UnderWay map[types.UID]bool
+	Ledger   Ledger
+	Commit   string // the one in force, written into visits
+	Instance string // whose mark on nodes is ours; "" when none is
 	// Rendered are digests of the pod templates that the commit in force has. A
 	// DaemonSet of which that is not known has none.
 	Rendered map[types.NamespacedName]string

@@ -115,6 +115,8 @@ func (s *scene) read(w []string) {
 		_, gate, _ := strings.Cut(w[len(w)-1], "gate=")
 		l.Refusals = append(l.Refusals, Refusal{Gate: gate, Again: again, Errored: slices.Contains(w, "errored"), Drain: slices.Contains(w, "drain"), Drained: slices.Contains(w, "drained"), Policy: w[1], Node: w[2], DaemonSet: "ns/" + w[3],
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
+	case "underway": // underway NODE DAEMONSET REVISION
+		s.observed.UnderWay = map[types.UID]bool{uid(w[1], w[2], w[3]): true}
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))
 	case "paused":

@@ -130,8 +130,8 @@ func (t *tour) heldByLoss(*stop) hold {
 }
 
 // doubtful says that the eviction may have been sent although its pod looks
-// untouched. By a clock that is not to be trusted it always may.
-func (f *fleet) doubtful(s *Step) bool { return f.sure.Before(f.certain(s)) }
+// untouched, or may be yet. By a clock that is not to be trusted it always may.
+func (f *fleet) doubtful(s *Step) bool { return f.underWay[s.Pod] || f.sure.Before(f.certain(s)) }
 
 // mayBeOn says that the pod may be on its way already, and that our view of its
 // revision may be as old as that of the pod.

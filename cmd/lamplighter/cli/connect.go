@@ -108,6 +108,7 @@ func connect(ctx context.Context, g *globals, o connectOptions) (*connection, er
 		options.Asker = c.asker
 		options.Drainer = c.cluster
 		options.Jobs = c.cluster
+		options.AwaitEvictions = true
 	}
 	c.reconciler = reconcile.NewReconciler(options)
 	return c, nil

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// evictionsInFlight is how many evictions are sent at once.
+const evictionsInFlight = 16
+
+// longestLag is for how long a watch may be behind. After that the API server may have
+// been set back.
+const longestLag = time.Minute
+
+var errWindowShut = errors.New("the window has shut")
+
+// evictions are sent side by side, and no pass has to wait for them: one that a webhook
+// keeps waiting holds up nothing else. What is not sent yet waits for its turn, and gives
+// way to what the next pass decides.
+type evictions struct {
+	cluster Cluster
+	now     func() time.Time
+
+	// taken are those that the API server has taken, and when that was learnt. It
+	// changes the pod that it takes one of: who still sees the pod as it was sees it too
+	// late, and need not send another.
+	taken map[rollout.Eviction]time.Time
+
+	mu       sync.Mutex
+	waiting  []dueDecision
+	sending  map[types.UID]bool
+	answered []rollout.Attempt
+	senders  int
+	work     sync.WaitGroup
+}
+
+// A dueDecision may be carried out until its window shuts; zero is without end.
+type dueDecision struct {
+	rollout.Decision
+	shuts time.Time
+}
+
+func newEvictions(cluster Cluster, now func() time.Time) *evictions {
+	return &evictions{cluster: cluster, now: now, taken: map[rollout.Eviction]time.Time{}, sending: map[types.UID]bool{}}
+}
+
+// look takes what has become of evictions since the last look, and says of which pods
+// there are more: sent without an answer, or waiting for their turn.
+func (e *evictions) look() (answered []rollout.Attempt, underWay map[types.UID]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	answered, e.answered = e.answered, nil
+	for _, a := range answered {
+		if a.Result == rollout.Sent {
+			e.taken[*a.Decision.Pod] = e.now()
+		}
+	}
+	underWay = maps.Clone(e.sending)
+	for _, d := range e.waiting {
+		underWay[d.Pod.UID] = true
+	}
+	return answered, underWay
+}
+
+// begin sends what is due, in order, and forgets what still waits and is not due any
+// more. Of what the plan has taken to be under way nothing is sent a second time: what
+// has become of it meanwhile is for the next plan. Nothing is sent after the end of ctx.
+func (e *evictions) begin(ctx context.Context, due []dueDecision, underWay map[types.UID]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	maps.DeleteFunc(e.taken, func(_ rollout.Eviction, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
+	waited := map[types.UID]bool{}
+	for _, d := range e.waiting {
+		waited[d.Pod.UID] = true
+	}
+	e.waiting = nil
+	for _, d := range due {
+		if _, taken := e.taken[*d.Pod]; !taken && (waited[d.Pod.UID] || !underWay[d.Pod.UID]) {
+			e.waiting = append(e.waiting, d)
+		}
+	}
+	for range min(len(e.waiting), evictionsInFlight-e.senders) {
+		e.senders++
+		e.work.Go(func() { e.sendAll(ctx) })
+	}
+}
+
+// sendAll sends one after another until none waits.
+func (e *evictions) sendAll(ctx context.Context) {
+	for {
+		d, waits := e.next()
+		if !waits {
+			return
+		}
+		attempt := e.sendOne(ctx, d)
+		e.mu.Lock()
+		delete(e.sending, d.Pod.UID)
+		e.answered = append(e.answered, attempt)
+		e.mu.Unlock()
+	}
+}
+
+// next is what is to be sent next. Without any there is one sender less.
+func (e *evictions) next() (d dueDecision, waits bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.waiting) == 0 {
+		e.senders--
+		return d, false
+	}
+	d, e.waiting = e.waiting[0], e.waiting[1:]
+	e.sending[d.Pod.UID] = true
+	return d, true
+}
+
+func (e *evictions) sendOne(ctx context.Context, d dueDecision) rollout.Attempt {
+	if !d.shuts.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d.shuts.Sub(e.now()), errWindowShut)
+		defer cancel()
+	}
+	return e.cluster.Evict(ctx, d.Decision)
+}
+
+// pending says that there are some of which it is not known yet what becomes of them, or
+// not looked at.
+func (e *evictions) pending() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.waiting)+len(e.sending)+len(e.answered) > 0
+}
+
+// wait blocks until none is under way.
+func (e *evictions) wait() { e.work.Wait() }
