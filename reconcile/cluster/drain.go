@@ -240,14 +240,15 @@ func (c *Cluster) uncordonOnce(ctx context.Context, u rollout.Uncordon) error {
 		return err
 	}
 	known := health.NodeOf(node)
-	if known.CordonedBy != rollout.CordonMark(c.opts.Instance.ID(), u.Policy) {
-		return nil
+	ours := node.Spec.Unschedulable && known.CordonTakenBy == ""
+	if known.CordonedBy != rollout.CordonMark(c.opts.Instance.ID(), u.Policy) || (u.MarkOnly && ours) {
+		return nil // what has been cordoned since that was decided is for the next plan
 	}
 	change := map[string]any{"metadata": map[string]any{
 		"resourceVersion": node.ResourceVersion, // nobody has cordoned it since
 		"annotations":     map[string]any{health.CordonedByAnnotation: nil},
 	}}
-	if !u.MarkOnly && known.CordonTakenBy == "" {
+	if ours {
 		change["spec"] = map[string]any{"unschedulable": nil}
 	}
 	return c.patchNode(ctx, u.Node, change)

@@ -101,14 +101,6 @@ func TestDrainEmptiesANodeAndGivesItBack(t *testing.T) {
 	if !w.node(t, node).Spec.Unschedulable {
 		t.Error("a cordon of another policy was taken off")
 	}
-	// Somebody had uncordoned it before he cordoned it again.
-	if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni", MarkOnly: true}}); err != nil {
-		t.Error(err)
-	}
-	if n := w.node(t, node); !n.Spec.Unschedulable || n.Annotations[health.CordonedByAnnotation] != "" {
-		t.Errorf("unschedulable: %t, annotations %v; want only the mark gone", n.Spec.Unschedulable, n.Annotations)
-	}
-	w.mark(t, node, mark)
 	for range 2 { // the second time there is nothing to do
 		if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni"}, {Node: "no-such-node", Policy: "cni"}}); err != nil {
 			t.Error(err)
@@ -120,12 +112,37 @@ func TestDrainEmptiesANodeAndGivesItBack(t *testing.T) {
 	}
 }
 
-// mark puts a mark of ours on a node.
-func (w *world) mark(t *testing.T, node, mark string) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, health.CordonedByAnnotation, mark)
-	if _, err := w.Client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+// Of a node that somebody has uncordoned only the mark is taken off, whether he has
+// cordoned it again or not. One that has been drained anew since that was seen is for
+// the next plan: without its mark nobody would give it back.
+func TestMarkIsTakenOffOnlyFromACordonThatIsNotOurs(t *testing.T) {
+	const cordoned, uncordoned = `{"spec":{"unschedulable":true}}`, `{"spec":{"unschedulable":null}}`
+	for name, tc := range map[string]struct {
+		since                 func(t *testing.T, w *world, node string)
+		unschedulable, marked bool
+	}{
+		"uncordoned": {func(*testing.T, *world, string) {}, false, false},
+		"cordoned again": {func(t *testing.T, w *world, node string) {
+			w.cordonAs(t, node, types.StrategicMergePatchType, cordoned)
+		}, true, false},
+		"drained anew": {func(t *testing.T, w *world, node string) {
+			w.drained(t, w.draining(node), rollout.Drained, "")
+		}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, cluster.Options{})
+			node := w.addNode(t)
+			w.drained(t, w.draining(node), rollout.Drained, "")
+			w.cordonAs(t, node, types.StrategicMergePatchType, uncordoned)
+			tc.since(t, w, node)
+			if err := w.cluster.Uncordon(t.Context(), []rollout.Uncordon{{Node: node, Policy: "cni", MarkOnly: true}}); err != nil {
+				t.Error(err)
+			}
+			n := w.node(t, node)
+			if mark, marked := n.Annotations[health.CordonedByAnnotation]; marked != tc.marked || n.Spec.Unschedulable != tc.unschedulable {
+				t.Errorf("unschedulable: %t, marked by %q; want %t, and marked: %t", n.Spec.Unschedulable, mark, tc.unschedulable, tc.marked)
+			}
+		})
 	}
 }
 

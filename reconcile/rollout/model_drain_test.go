@@ -173,10 +173,12 @@ func (m *model) giveBack(p *pendingPlan) {
 		if n == nil || n.CordonedBy != CordonMark(modelInstance, u.Policy) {
 			continue
 		}
-		if taken := n.CordonTakenBy != ""; !u.MarkOnly && !taken {
-			if n.Unschedulable && n.person {
-				m.Errorf("I13: %s is uncordoned, which a person has cordoned", u.Node)
-			}
+		switch ours := n.Unschedulable && n.CordonTakenBy == ""; {
+		case ours && u.MarkOnly:
+			continue
+		case ours && n.person:
+			m.Errorf("I13: %s is uncordoned, which a person has cordoned", u.Node)
+		case ours:
 			n.cordon(false, "")
 		}
 		n.CordonedBy, n.CordonTakenBy = "", ""
