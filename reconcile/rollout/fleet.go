@@ -46,16 +46,14 @@ type fleet struct {
 // daemonSet is one that exists, with what all its nodes share.
 type daemonSet struct {
 	*health.DaemonSet
-	key      string
-	placer   health.Placer
-	needs    health.Needs
-	unproven counted
-	admitted bool      // a pod of the revision exists
-	since    time.Time // when its revision came; zero while that is not known
-	// leakedAfter is when a pod of the revision was made at the earliest that has
-	// leaked.
-	leakedAfter time.Time
-	question    Question // about its admission; zero while it was not asked
+	key         string
+	placer      health.Placer
+	needs       health.Needs
+	unproven    counted
+	admitted    bool      // a pod of the revision exists
+	since       time.Time // when its revision came; zero while that is not known
+	leakedAfter time.Time // see [Governance]
+	question    Question  // about its admission; zero while it was not asked
 }
 
 // trusted says that the revision is of the newest template in Git.

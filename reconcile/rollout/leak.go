@@ -68,7 +68,7 @@ func (b *book) begins(f *fleet) {
 	}
 	for _, d := range f.sets {
 		if g := b.ledger.Governed[d.key]; d.RevisionObserved && g.Revision == d.Revision {
-			d.leakedAfter, d.since = g.Before.Truncate(time.Second), g.Since // as exact as when pods were created
+			d.leakedAfter, d.since = g.leakedAfter(), g.Since
 		}
 	}
 	if len(b.ledger.Finished) > 0 { // of older pods it is not known any more whether a visit made them
@@ -79,6 +79,17 @@ func (b *book) begins(f *fleet) {
 		_, exists := f.byNode[l.Node]
 		return i < 0 || !exists || (f.sets[i].RevisionObserved && f.sets[i].Revision != l.Revision)
 	})
+}
+
+// leakedAfter is when a pod of the revision in force was created at the earliest that
+// has leaked, as exact as that is told of pods: to the second. Of the first revision
+// that was seen, what was there by then has not.
+func (g Governance) leakedAfter() time.Time {
+	second := g.Before.Truncate(time.Second)
+	if g.Before.Equal(g.Since) {
+		return second.Add(time.Second)
+	}
+	return second
 }
 
 type nodeSet struct{ node, daemonSet string }
