@@ -82,11 +82,11 @@ func (t *tour) drain(s *stop) hold {
 	}
 	h := hold{action: Drain, reason: Draining, message: s.visit.Drain.Message}
 	t.decideDrain(s.visit)
-	late := !t.now.Before(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
-	if late { // it was done in time, if it had begun, and somebody has uncordoned the node since
-		s.visit.Drain = Drainage{Since: t.now, Decided: s.visit.Drain.Decided, Term: s.visit.Drain.Term}
+	s.visit.Drain.Done = time.Time{} // if it was, somebody has uncordoned the node since
+	if until := s.visit.Drain.Since.Add(t.policy.Drain.Timeout); t.now.Before(until) {
+		h.until = until
 	} else {
-		h.until = s.visit.Drain.Since.Add(t.policy.Drain.Timeout)
+		s.visit.Drain.Since, s.visit.Drain.Message = t.now, ""
 	}
 	t.alarm.at(s.visit.Drain.Since.Add(t.policy.Drain.Timeout))
 	return h
