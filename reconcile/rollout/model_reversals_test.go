@@ -144,6 +144,7 @@ func (m *model) mend(set int, l Ledger) Ledger {
 	for _, p := range m.pods {
 		if p.set == set {
 			p.brokenUntil, p.Phase = time.Time{}, corev1.PodRunning
+			m.live(p) // before it is seen again
 		}
 	}
 	l.Failures = slices.Clone(l.Failures)
