@@ -31,7 +31,7 @@ func TestPassDoesNotWaitForEvictions(t *testing.T) {
 		if len(report.Attempts) > 0 || report.Next.Sub(w.now()) > lookAgain {
 			t.Errorf("%d answers and the next look at %s; want none, and one in %s", len(report.Attempts), report.Next, lookAgain)
 		}
-		time.Sleep(lookAgain)
+		<-time.After(lookAgain)
 		w.pass(t)
 		w.wantSent(t, "pod-00")
 		w.answers <- rollout.Refused
@@ -84,7 +84,7 @@ func TestNoEvictionOutlastsItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting(t, many, evictionsInFlight+1)
 		w.pass(t)
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		synctest.Wait()
 		w.wantSent(t, w.podNames(evictionsInFlight)...)
 		report := w.pass(t)
