@@ -27,7 +27,7 @@ func (r *Reconciler) evict(ctx context.Context, report *Report) {
 // decided on others.
 func (r *Reconciler) catchUp(obs *Observation) []rollout.Attempt {
 	var attempts []rollout.Attempt
-	attempts, obs.UnderWay = r.evictions.look()
+	attempts, obs.UnderWay, obs.Queued = r.evictions.look(obs.Pods)
 	obs.State.Ledger, _ = learn(obs.State.Ledger, attempts, r.opts.Now())
 	return attempts
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"lamplighter.dev/reconcile/health"
 	"lamplighter.dev/reconcile/rollout"
 )
 
@@ -21,7 +23,10 @@ const evictionsInFlight = 16
 // been set back.
 const longestLag = time.Minute
 
-var errWindowShut = errors.New("the window has shut")
+var (
+	errWindowShut = errors.New("the window has shut")
+	errTooLate    = errors.New("not sent: it has waited for its turn for too long")
+)
 
 // evictions are sent side by side, and no pass has to wait for them: one that a webhook
 // keeps waiting holds up nothing else. What is not sent yet waits for its turn, and gives
@@ -33,7 +38,7 @@ type evictions struct {
 	// taken are those that the API server has taken, and when that was learnt. It
 	// changes the pod that it takes one of: who still sees the pod as it was sees it too
 	// late, and need not send another.
-	taken map[rollout.Eviction]time.Time
+	taken map[version]time.Time
 
 	mu       sync.Mutex
 	waiting  []dueDecision
@@ -49,46 +54,58 @@ type dueDecision struct {
 	shuts time.Time
 }
 
+// A version is a pod as it was when its eviction was decided.
+type version struct {
+	pod      types.UID
+	resource string
+}
+
 func newEvictions(cluster Cluster, now func() time.Time) *evictions {
-	return &evictions{cluster: cluster, now: now, taken: map[rollout.Eviction]time.Time{}, sending: map[types.UID]bool{}}
+	return &evictions{cluster: cluster, now: now, taken: map[version]time.Time{}, sending: map[types.UID]bool{}}
 }
 
 // look takes what has become of evictions since the last look, and says of which pods
-// there are more: sent without an answer, or waiting for their turn.
-func (e *evictions) look() (answered []rollout.Attempt, underWay map[types.UID]bool) {
+// there are more: sent without an answer, taken though the pod is seen as it was before,
+// or waiting for their turn.
+func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underWay, queued map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	answered, e.answered = e.answered, nil
+	now := e.now()
 	for _, a := range answered {
 		if a.Result == rollout.Sent {
-			e.taken[*a.Decision.Pod] = e.now()
+			e.taken[version{a.Decision.Pod.UID, a.Decision.Pod.ResourceVersion}] = now
 		}
 	}
-	underWay = maps.Clone(e.sending)
-	for _, d := range e.waiting {
-		underWay[d.Pod.UID] = true
+	maps.DeleteFunc(e.taken, func(_ version, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
+	underWay, queued = maps.Clone(e.sending), map[types.UID]bool{}
+	for i := 0; i < len(pods) && len(e.taken) > 0; i++ {
+		if _, taken := e.taken[version{pods[i].UID, pods[i].ResourceVersion}]; taken {
+			underWay[pods[i].UID] = true
+		}
 	}
-	return answered, underWay
+	for _, d := range e.waiting {
+		underWay[d.Pod.UID], queued[d.Pod.UID] = true, true
+	}
+	return answered, underWay, queued
 }
 
-// begin sends what is due, in order, and forgets what still waits and is not due any
-// more. Of what the plan has taken to be under way nothing is sent a second time: what
-// has become of it meanwhile is for the next plan. Nothing is sent after the end of ctx.
+// begin sends what is due, what waits already before the rest, and forgets what still
+// waits and is not due any more. Of what the plan has taken to be under way nothing is
+// sent a second time: what has become of it meanwhile is for the next plan. Nothing is
+// sent after the end of ctx.
 func (e *evictions) begin(ctx context.Context, due []dueDecision, underWay map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
-	maps.DeleteFunc(e.taken, func(_ rollout.Eviction, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
-	waited := map[types.UID]bool{}
-	for _, d := range e.waiting {
-		waited[d.Pod.UID] = true
+	turn := map[types.UID]int{} // the first one's is the least; that of others is 0
+	for i, d := range e.waiting {
+		turn[d.Pod.UID] = i - len(e.waiting)
 	}
-	e.waiting = nil
-	for _, d := range due {
-		if _, taken := e.taken[*d.Pod]; !taken && (waited[d.Pod.UID] || !underWay[d.Pod.UID]) {
-			e.waiting = append(e.waiting, d)
-		}
-	}
+	e.waiting = slices.DeleteFunc(due, func(d dueDecision) bool {
+		_, taken := e.taken[version{d.Pod.UID, d.Pod.ResourceVersion}]
+		return taken || (underWay[d.Pod.UID] && turn[d.Pod.UID] == 0)
+	})
+	slices.SortStableFunc(e.waiting, func(a, b dueDecision) int { return turn[a.Pod.UID] - turn[b.Pod.UID] })
 	for range min(len(e.waiting), evictionsInFlight-e.senders) {
 		e.senders++
 		e.work.Go(func() { e.sendAll(ctx) })
@@ -124,6 +141,9 @@ func (e *evictions) next() (d dueDecision, waits bool) {
 }
 
 func (e *evictions) sendOne(ctx context.Context, d dueDecision) rollout.Attempt {
+	if !e.now().Before(d.Pod.SendBefore) {
+		return rollout.Attempt{Decision: d.Decision, Result: rollout.Errored, Err: errTooLate}
+	}
 	if !d.shuts.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d.shuts.Sub(e.now()), errWindowShut)

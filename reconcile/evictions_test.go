@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func TestNoEvictionOutlastsItsWindow(t *testing.T) {
 		report := w.pass(t)
 		w.reconciler.Wait()
 		for _, a := range report.Attempts {
-			if a.Result != rollout.Errored || !strings.Contains(a.Err.Error(), errWindowShut.Error()) {
+			if a.Result != rollout.Errored || !(errors.Is(a.Err, errTooLate) || strings.Contains(a.Err.Error(), errWindowShut.Error())) {
 				t.Errorf("got %+v, want it given up: the window has shut", a)
 			}
 		}

@@ -47,6 +47,7 @@ type Observation struct {
 	DaemonSets []health.DaemonSet
 	Pods       []*health.Pod
 	UnderWay   map[types.UID]bool // see [rollout.Observed]
+	Queued     map[types.UID]bool // see [rollout.Observed]
 
 	Answers  rollout.Answers
 	Supposed bool // see [rollout.Observed]
@@ -107,6 +108,7 @@ func New(obs Observation, now time.Time) (Plan, error) {
 		DaemonSets: daemonSets(obs),
 		Pods:       obs.Pods,
 		UnderWay:   obs.UnderWay,
+		Queued:     obs.Queued,
 		Ledger:     ledger,
 		Commit:     obs.commit().Hash,
 		Instance:   obs.Instance.ID(),

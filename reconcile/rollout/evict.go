@@ -130,6 +130,11 @@ func (t *tour) evict(s *stop) {
 		*step = next
 	case !t.doubtful(step):
 		step.Evicted, step.Term, step.Resent = t.now, t.term.Number, false
+	case t.unsent(step):
+		again := step.Evicted.Add(doubt / 4) // not each time, since each is a write
+		if t.alarm.at(again); !t.now.Before(again) {
+			step.Evicted = t.now
+		}
 	default:
 		step.Resent = t.resent(step)
 	}
@@ -140,12 +145,19 @@ func (t *tour) evict(s *stop) {
 // that is under way: then nothing more is sent.
 func (t *tour) resent(s *Step) bool { return s.Resent || (t.doubtful(s) && !t.underWay[s.Pod]) }
 
+// unsent says that nothing has been sent yet by which the pod might be on its way: the
+// eviction waits for its turn.
+func (t *tour) unsent(s *Step) bool { return t.queued[s.Pod] && !s.Resent && s.Term == t.term.Number }
+
 // decide writes what a stop is held for, or that its pod is evicted.
 func (t *tour) decide(s *stop) {
 	d := &(*t.decisions)[s.decision]
 	d.Ruling = t.rule(ground{s.wave, s.set, s.state, s.hold})
 	if pod := s.pod; d.Action == Evict || d.Action == Drain {
 		d.Pod = &Eviction{Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
+	}
+	if d.Action == Evict {
+		d.Pod.SendBefore = s.visit.step(s.set.key).Evicted.Add(doubt / 2)
 	}
 }
 

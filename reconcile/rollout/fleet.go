@@ -30,6 +30,7 @@ type fleet struct {
 	first    []int32            // by node and set: 1 + the index of its first pod, 0 for none
 	next     []int32            // by pod: the same for the next pod of the pair
 	underWay map[types.UID]bool // see [Observed]
+	queued   map[types.UID]bool // see [Observed]
 
 	rendered map[types.NamespacedName]string // digests of templates in Git
 
@@ -71,7 +72,7 @@ func newFleet(obs Observed, now time.Time) *fleet {
 		bySet:    make(map[types.NamespacedName]int, len(obs.DaemonSets)),
 		byNode:   make(map[string]int, len(obs.Nodes)),
 		pods:     obs.Pods,
-		underWay: obs.UnderWay,
+		underWay: obs.UnderWay, queued: obs.Queued,
 		rendered: obs.Rendered, lengths: obs.lengths,
 	}
 	if f.doubt == "" {

@@ -72,7 +72,7 @@ var holds = [...]func(*tour, *stop) hold{(*tour).heldBySomebody, (*tour).heldByT
 // doubt whether the one before was sent: what is sent must be seen before its visit
 // is given up.
 func (t *tour) heldByAttempt(s *stop) hold {
-	if s.step == nil || s.pod == nil || s.step.Pod != s.pod.UID || !t.doubtful(s.step) {
+	if s.step == nil || s.pod == nil || s.step.Pod != s.pod.UID || !t.doubtful(s.step) || t.unsent(s.step) {
 		return hold{}
 	}
 	certain := t.certain(s.step)

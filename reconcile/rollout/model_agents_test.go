@@ -90,7 +90,7 @@ func (m *model) pass(a *fakeAgent) {
 		_, a.git = m.templates()
 	}
 	wanted := m.compareTemplates(a, &obs)
-	obs.Ledger, obs.UnderWay = m.land(a, obs.Ledger, now), a.underWay()
+	obs.Ledger, obs.UnderWay, obs.Queued = m.land(a, obs.Ledger, now), a.underWay(), a.queued()
 	obs.Supposed = !m.asked
 	m.answer(a)
 	if obs.Answers = nil; m.asked { // who supposes that every answer is yes, and evicts, has none

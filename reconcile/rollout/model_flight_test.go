@@ -29,6 +29,17 @@ func (a *fakeAgent) underWay() map[types.UID]bool {
 	return pods
 }
 
+// queued are those of them that wait to be sent.
+func (a *fakeAgent) queued() map[types.UID]bool {
+	pods := map[types.UID]bool{}
+	for _, f := range a.flights {
+		if f.sent.IsZero() {
+			pods[f.decision.Pod.UID] = true
+		}
+	}
+	return pods
+}
+
 // launch puts an eviction on its way, in the place of one that waits for its turn. It
 // answers false when it is to be sent at once: what the plan has taken to be under way
 // is not.

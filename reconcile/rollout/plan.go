@@ -36,8 +36,10 @@ type Observed struct {
 	DaemonSets []health.DaemonSet
 	Pods       []*health.Pod
 	// UnderWay are the pods of which an eviction has been sent without an answer yet, or
-	// waits to be, by their UID. It is known only to the process that sends them.
+	// waits to be, by their UID, and those of which one was taken that are seen as they
+	// were before. It is known only to the process that sends them.
 	UnderWay map[types.UID]bool
+	Queued   map[types.UID]bool // of those, the ones that wait to be sent
 	Ledger   Ledger
 	Commit   string // the one in force, written into visits
 	Instance string // whose mark on nodes is ours; "" when none is
@@ -125,6 +127,9 @@ type Eviction struct {
 	Name            types.NamespacedName
 	UID             types.UID
 	ResourceVersion string
+	// SendBefore is when it is too late to send it: what becomes of it would be known too
+	// late. Zero when the node is to be drained first.
+	SendBefore time.Time
 }
 
 // PolicyStatus is one policy as a whole.

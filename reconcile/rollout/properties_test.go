@@ -40,6 +40,11 @@ func timeless(p Plan, now, later time.Time) Plan {
 				slices.ContainsFunc(v.Steps, func(s Step) bool { return s.Evicted.Equal(now) || s.Evicted.Equal(later) })
 		}) {
 			d.change(func(r *Ruling) { r.Until = time.Time{} })
+			if d.Pod != nil {
+				pod := *d.Pod
+				pod.SendBefore = time.Time{}
+				d.Pod = &pod
+			}
 		}
 	}
 	for _, visits := range [][]Visit{p.Ledger.Visits, p.Ledger.Finished} {

@@ -117,6 +117,9 @@ func (s *scene) read(w []string) {
 			Pod: uid(w[2], w[3], w[4]), Message: "budget cni-pdb", At: s.now.Add(-age(s.t, w[5]))})
 	case "underway": // underway NODE DAEMONSET REVISION
 		s.observed.UnderWay = map[types.UID]bool{uid(w[1], w[2], w[3]): true}
+	case "queued": // queued NODE DAEMONSET REVISION
+		pods := map[types.UID]bool{uid(w[1], w[2], w[3]): true}
+		s.observed.UnderWay, s.observed.Queued = pods, pods
 	case "settled": // settled POLICY WAVE AGE [soaked] [REVISION]
 		l.Waves = append(l.Waves, s.readSettled(w))
 	case "paused":

@@ -78,7 +78,7 @@ func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time)
 		s.obs.lengths[p.Name] = newLengths(p, obs.Ledger.Finished)
 	}
 	s.supposeOpen()
-	s.obs.UnderWay = nil // it is sent anew
+	s.obs.UnderWay, s.obs.Queued = nil, nil // they are sent anew
 	s.obs.DaemonSets = slices.Clone(obs.DaemonSets)
 	for i := range s.obs.DaemonSets {
 		d := &s.obs.DaemonSets[i]

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lamplighter.dev/reconcile/rollout"
+)
+
+// Pods whose evictions a webhook keeps waiting keep no others from their turn for good.
+func TestEvictionsThatHangDoNotStarveOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, many, evictionsInFlight+4)
+		h := &hanging{waiting: w}
+		h.reconciler = NewReconciler(Options{Instance: us, Cluster: h, Store: h, Now: h.now})
+		last := w.podNames(evictionsInFlight + 4)[evictionsInFlight:]
+		for end := h.now().Add(20 * time.Minute); h.now().Before(end); {
+			report := h.pass(t)
+			<-time.After(max(time.Second/2, report.Next.Sub(h.now())))
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, name := range last {
+			if !slices.Contains(h.sent, name) {
+				t.Errorf("%s was never sent, of %d that were", name, len(h.sent))
+			}
+		}
+	})
+}
+
+// hanging is a world in which the evictions of the first pods get no answer.
+type hanging struct{ *waiting }
+
+func (h *hanging) Evict(ctx context.Context, d rollout.Decision) rollout.Attempt {
+	a := rollout.Attempt{Decision: d, Result: rollout.Errored}
+	if ctx.Err() != nil {
+		a.Err = context.Cause(ctx)
+		return a
+	}
+	h.mu.Lock()
+	h.sent = append(h.sent, d.Pod.Name.Name)
+	h.mu.Unlock()
+	if d.Pod.Name.Name >= h.podNames(evictionsInFlight + 1)[evictionsInFlight] {
+		a.Result = rollout.Sent
+		return a
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second+50*time.Millisecond) // recording took a moment
+	defer cancel()
+	<-ctx.Done()
+	a.Err = context.Cause(ctx)
+	return a
+}
+
+// An eviction is not sent so long after it was decided that what becomes of it is known
+// too late.
+func TestEvictionThatHasWaitedForLongIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, many, evictionsInFlight+1)
+		w.pass(t)
+		<-time.After(45 * time.Second) // a pass takes long, or none is possible
+		w.answers <- rollout.Sent
+		synctest.Wait()
+		w.wantSent(t, w.podNames(evictionsInFlight)...)
+	})
+}
+
+// A visit whose eviction the API server has taken late keeps its slot until a watch that
+// is a little behind has told of it.
+func TestEvictionThatWasTakenLateKeepsItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, governed, 2)
+		w.pass(t)
+		<-time.After(time.Minute - time.Second)
+		w.answers <- rollout.Sent
+		synctest.Wait()
+		for range 5 {
+			<-time.After(lookAgain)
+			w.pass(t)
+		}
+		w.wantSent(t, "pod-00")
+		if l := w.stored.Ledger; len(l.Visits) != 1 || l.Visits[0].Node != "n00" {
+			t.Errorf("visits %+v, want that of n00", l.Visits)
+		}
+	})
+}
