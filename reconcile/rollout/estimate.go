@@ -118,9 +118,15 @@ func (e estimate) left(v *Visit) (takes time.Duration, what string) {
 	return e.whole, "a visit"
 }
 
-// VisitLength is how long a visit of a policy is expected to need a window.
+// VisitLength is how long a visit of a policy is expected to need a window, on the nodes
+// for which it may be the longest.
 func VisitLength(p policy.UpgradePolicy, l Ledger, now time.Time) time.Duration {
-	takes, ahead := newLengths(p, l.Finished), p.Calendar.At(now)
+	anywhere := p.Calendar
+	anywhere.Allows = slices.Clone(anywhere.Allows)
+	for i := range anywhere.Allows {
+		anywhere.Allows[i].Selector = nil
+	}
+	takes, ahead := newLengths(p, l.Finished), anywhere.At(now)
 	if ahead.Any().NextOpen.IsZero() || ahead.Fits(nil, takes.most.whole).Found {
 		return takes.most.whole
 	}

@@ -101,14 +101,18 @@ func (s *simulation) forecast(cutShort bool) Forecast {
 }
 
 func (s *simulation) outlook(p PolicyStatus, visits []Planned, cutShort bool) Outlook {
-	o := Outlook{Name: p.Name, Remaining: p.Remaining, Done: s.done[p.Name], Never: p.Never, Estimate: p.Estimate}
+	o := Outlook{Name: p.Name, Remaining: p.Remaining, Done: s.done[p.Name], Never: p.Never}
 	for _, d := range s.last.Decisions {
 		if d.Policy == p.Name && d.Reason != UpToDate && d.Reason != Start {
 			o.Left = append(o.Left, d)
 		}
 	}
+	var longest time.Duration
 	ended, fullest, inOpening := 0, 0, map[time.Time]int{}
 	for _, v := range visits {
+		if v.Policy == p.Name {
+			longest = max(longest, s.lengths[visitKey{v.Policy, v.Node}])
+		}
 		if v.Policy != p.Name || v.End.IsZero() {
 			continue
 		}
@@ -118,6 +122,7 @@ func (s *simulation) outlook(p PolicyStatus, visits []Planned, cutShort bool) Ou
 			fullest = max(fullest, inOpening[v.Opens])
 		}
 	}
+	o.Estimate = cmp.Or(longest, p.Estimate)
 	waiting := p.Remaining - p.Blocked
 	o.Stranded = waiting
 	switch {

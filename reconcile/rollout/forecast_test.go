@@ -5,6 +5,7 @@ package rollout
 import (
 	"math/rand/v2"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,5 +57,28 @@ func checkForecast(t reporter, obs Observed, policies []policy.UpgradePolicy, no
 	})
 	if diff := cmp.Diff(f, Simulate(obs, policies, now), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("the order of the input changes the forecast (-sorted +shuffled):\n%s", diff)
+	}
+}
+
+// Where only half of what was measured fits, visits are foreseen to take as long.
+func TestForecastTellsTheLengthThatItPlansWith(t *testing.T) {
+	s := readScene(t, `now 2026-03-02T21:00:00Z
+window one 2026-03-02T22:00:00Z 2026-03-02T22:04:00Z
+window two 2026-03-03T22:00:00Z 2026-03-03T22:04:00Z
+policy cni cni,csi windows=one,two
+daemonset cni new proven
+daemonset csi new proven
+node a cni=old csi=old
+node b cni=old csi=old
+measured cni 3 1m
+measured cni 2 7m`)
+	f := Simulate(s.observed, s.policies, s.now)
+	if got := f.Policies[0].Estimate; got != time.Minute {
+		t.Errorf("a visit takes %s, want 1m", got)
+	}
+	for _, v := range f.Visits {
+		if v.End.After(v.Closes) {
+			t.Errorf("the visit to %s ends at %s, after its window", v.Node, v.End)
+		}
 	}
 }

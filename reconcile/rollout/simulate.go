@@ -47,7 +47,8 @@ type simulation struct {
 	start    time.Time
 	now      time.Time
 	last     Plan
-	visits   map[visitKey]*Planned // open ones
+	visits   map[visitKey]*Planned      // open ones
+	lengths  map[visitKey]time.Duration // of those and the ended ones, as they are reckoned with
 	ended    []*Planned
 	pods     map[types.UID]int // places in obs.Pods
 	first    map[pair]int      // places of the first pod of each DaemonSet on each node
@@ -66,7 +67,7 @@ type simulation struct {
 func newSimulation(obs Observed, policies []policy.UpgradePolicy, now time.Time) *simulation {
 	s := &simulation{
 		obs: obs, before: obs.Ledger, policies: slices.Clone(policies), start: now, now: now,
-		visits: map[visitKey]*Planned{}, sets: map[types.NamespacedName]*health.DaemonSet{},
+		visits: map[visitKey]*Planned{}, lengths: map[visitKey]time.Duration{}, sets: map[types.NamespacedName]*health.DaemonSet{},
 		nodes: make(map[string]*health.Node, len(obs.Nodes)), placers: map[types.UID]*health.Placer{}, tooLate: map[string]bool{},
 		work: map[string]int{}, done: map[string]time.Time{},
 	}
@@ -200,6 +201,7 @@ func (s *simulation) track() {
 		open[key] = true
 		if s.visits[key] == nil {
 			s.visits[key] = &Planned{Policy: v.Policy, Node: v.Node, Wave: waves[key], Start: v.Started}
+			s.lengths[key] = s.statusOf(v.Policy).Estimate
 		}
 		for _, step := range v.Steps {
 			s.visits[key].add(step.DaemonSet)
@@ -212,6 +214,16 @@ func (s *simulation) track() {
 			delete(s.visits, key)
 		}
 	}
+}
+
+// statusOf is what the last plan says of a policy; the zero status when it is gone.
+func (s *simulation) statusOf(policy string) *PolicyStatus {
+	for i := range s.last.Policies {
+		if p := &s.last.Policies[i]; p.Name == policy {
+			return p
+		}
+	}
+	return &PolicyStatus{}
 }
 
 func (p *Planned) add(daemonSet string) {

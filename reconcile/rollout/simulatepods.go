@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -121,12 +122,8 @@ func (s *simulation) put(place int, d *Decision) {
 // share is the part of the estimate that is left for one of the policy's pods
 // on a node that are yet to be replaced.
 func (s *simulation) share(d *Decision) time.Duration {
-	var estimate time.Duration
-	for _, p := range s.last.Policies {
-		if p.Name == d.Policy {
-			estimate = p.Estimate + p.Verifying
-		}
-	}
+	status := s.statusOf(d.Policy)
+	estimate := cmp.Or(s.lengths[visitKey{d.Policy, d.Node}], status.Estimate) + status.Verifying
 	left, pods := estimate, 1
 	// A visit that was open before has an unknown part behind it.
 	if v := s.visits[visitKey{d.Policy, d.Node}]; v != nil && !v.Start.Before(s.start) {
