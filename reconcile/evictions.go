@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -64,13 +65,16 @@ func newEvictions(cluster Cluster, now func() time.Time) *evictions {
 	return &evictions{cluster: cluster, now: now, taken: map[version]time.Time{}, sending: map[types.UID]bool{}}
 }
 
-// look takes what has become of evictions since the last look, and says of which pods
-// there are more: sent without an answer, taken though the pod is seen as it was before,
-// or waiting for their turn.
+// look takes what has become of evictions since the last look, by policy and node, and
+// says of which pods there are more: sent without an answer, taken though the pod is seen
+// as it was before, or waiting for their turn.
 func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underWay, queued map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	answered, e.answered = e.answered, nil
+	slices.SortFunc(answered, func(a, b rollout.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Decision.Policy, b.Decision.Policy), cmp.Compare(a.Decision.Node, b.Decision.Node))
+	})
 	now := e.now()
 	for _, a := range answered {
 		if a.Result == rollout.Sent {

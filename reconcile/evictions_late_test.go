@@ -56,6 +56,23 @@ func (h *hanging) Evict(ctx context.Context, d rollout.Decision) rollout.Attempt
 	return a
 }
 
+// What has become of evictions is told in the order of their nodes, whoever was answered
+// first.
+func TestAnswersAreInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, many, evictionsInFlight+4)
+		h := &hanging{waiting: w}
+		h.reconciler = NewReconciler(Options{Instance: us, Cluster: h, Store: h, Now: h.now, AwaitEvictions: true})
+		var nodes []string
+		for _, a := range h.pass(t).Attempts {
+			nodes = append(nodes, a.Decision.Node)
+		}
+		if len(nodes) != evictionsInFlight+4 || !slices.IsSorted(nodes) {
+			t.Errorf("got answers about %v, want all, in order", nodes)
+		}
+	})
+}
+
 // An eviction is not sent so long after it was decided that what becomes of it is known
 // too late.
 func TestEvictionThatHasWaitedForLongIsNotSent(t *testing.T) {
