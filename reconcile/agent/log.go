@@ -21,7 +21,7 @@ func (a *Agent) logPass(report reconcile.Report, took time.Duration) {
 	}
 	for _, at := range report.Attempts {
 		if at.Result == rollout.Refused || at.Result == rollout.Errored {
-			a.log.Warn("eviction", "policy", at.Decision.Policy, "node", at.Decision.Node, "result", at.Result, "message", at.Message)
+			a.log.Warn("eviction", "policy", at.Decision.Policy, "node", at.Decision.Node, "result", at.Result, "message", at.Problem())
 		}
 	}
 	for _, at := range report.Drains {

@@ -36,6 +36,14 @@ const (
 	Errored AttemptResult = "errored"
 )
 
+// Problem is why the eviction came to nothing; "" when it did not, or when nobody said.
+func (a Attempt) Problem() string {
+	if a.Result == Sent || a.Message != "" || a.Err == nil {
+		return a.Message
+	}
+	return a.Err.Error()
+}
+
 // Errored records what was said to an eviction that came to nothing though nobody
 // refused it, and says whether that is news.
 func (l Ledger) Errored(d Decision, problem string) (Ledger, bool) {

@@ -293,7 +293,7 @@ func (c *check) priorities(t reporter, p Plan) {
 }
 
 // ofWave is what is said of a wave that has no slot left.
-var ofWave = regexp.MustCompile(`^\d+ of at most \d+ (visited )?nodes are (visited|down)$`)
+var ofWave = regexp.MustCompile(`^\d+ of at most \d+ (visited )?nodes are (visited|down)(, and none .*)?$`)
 
 // durable: I7. A failure leaves the ledger only with its revision.
 func (c *check) durable(t reporter, p Plan) {

@@ -134,12 +134,12 @@ func (m *model) delay(p *pendingPlan, d *Decision) {
 	}
 }
 
-// checkVisited: I2. A node that is drained holds a slot, however late the leader of
-// before comes to it. What a lost ledger had on record nobody knows.
+// checkVisited: I2. A node that is drained, or whose pod is evicted, holds a slot,
+// however late the leader of before comes to it. What a lost ledger had on record nobody knows.
 func (m *model) checkVisited(p *pendingPlan, d *Decision) {
 	lost := m.ledger.lost() || m.ledger.Term.Lost || m.ledger.Term.Number < p.plan.Ledger.Term.Number
 	if !lost && m.ledger.visitTo(d.Policy, d.Node) == nil {
-		m.Errorf("I2: %s drains %s, and no visit is on record", d.Policy, d.Node)
+		m.Errorf("I2: %s goes to %s, and no visit is on record", d.Policy, d.Node)
 	}
 }
 

@@ -77,13 +77,25 @@ func (m *model) giveWay(a *fakeAgent, p *pendingPlan) {
 func (m *model) fly(a *fakeAgent) {
 	for i := range a.flights {
 		f := &a.flights[i]
-		if f.sent.IsZero() && m.soonOrLate() && m.now.Sub(f.plan.made) <= staleness {
+		switch {
+		case f.result != "":
+		case m.deposed(f):
+			f.sent, f.result = m.now, Errored
+		case !f.sent.IsZero():
+		case !m.now.Add(a.offset).Before(f.decision.Pod.SendBefore):
+			f.sent, f.result = m.now, Errored
+		case m.soonOrLate():
 			f.sent = m.now
 		}
 		if !f.sent.IsZero() && f.result == "" && m.soonOrLate() {
 			f.result = m.arrive(f)
 		}
 	}
+}
+
+// deposed says that another leads for so long that the agent has lost its lease.
+func (m *model) deposed(f *flight) bool {
+	return m.ledger.Term.Number != f.plan.plan.Ledger.Term.Number && m.now.Sub(f.plan.made) > staleness
 }
 
 // soonOrLate answers true at once when there is no trouble.

@@ -161,7 +161,10 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 	}
 	up := m.up(d.Node, pol, p.clock)
 	held := t.held(d.Policy)
-	if !slices.Contains(held, d.Node) && (up || !open) {
+	switch {
+	case m.ledger.Term.Number != p.plan.Ledger.Term.Number: // by the budget of now, which another leader keeps
+		m.checkVisited(p, d)
+	case !slices.Contains(held, d.Node) && (up || !open):
 		t.checkHeld(m, p, d, pol, held)
 	}
 	t.checkTried(m, p, d, pod, pol)

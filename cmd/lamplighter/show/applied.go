@@ -78,7 +78,7 @@ func NewApplied(report reconcile.Report) Applied {
 			Policy: attempt.Decision.Policy, Result: lower(attempt.Result),
 		}
 		if attempt.Result != rollout.Sent {
-			e.Message = attempt.Message
+			e.Message = attempt.Problem()
 		}
 		a.Evictions = append(a.Evictions, e)
 	}

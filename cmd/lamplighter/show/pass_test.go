@@ -24,7 +24,7 @@ func TestPassAndAppliedText(t *testing.T) {
 				decision
 				Result, Error string // of what was tried
 			}
-			Evictions []struct{ Pod, Node, Result, Message string }
+			Evictions []struct{ Pod, Node, Result, Message, Error string }
 		}
 		f.decode(t, "plan.yaml", &in)
 		var report reconcile.Report
@@ -47,7 +47,11 @@ func TestPassAndAppliedText(t *testing.T) {
 				Node:   e.Node, Pod: &rollout.Eviction{Name: name("agents", e.Pod)},
 			}
 			report.Plan.Rollout.Decisions = append(report.Plan.Rollout.Decisions, d)
-			report.Attempts = append(report.Attempts, rollout.Attempt{Decision: d, Result: rollout.AttemptResult(e.Result), Message: e.Message})
+			a := rollout.Attempt{Decision: d, Result: rollout.AttemptResult(e.Result), Message: e.Message}
+			if e.Error != "" {
+				a.Err = errors.New(e.Error)
+			}
+			report.Attempts = append(report.Attempts, a)
 		}
 		var b strings.Builder
 		applied := show.NewApplied(report)
