@@ -3,6 +3,7 @@
 package rollout
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -161,15 +162,31 @@ func (t *truth) evicted(m *model, p *pendingPlan, d *Decision, pod *fakePod) {
 	}
 	up := m.up(d.Node, pol, p.clock)
 	held := t.held(d.Policy)
-	switch {
-	case m.ledger.Term.Number != p.plan.Ledger.Term.Number: // by the budget of now, which another leader keeps
+	led := m.ledger.Term.Number == p.plan.Ledger.Term.Number
+	if !led {
 		m.checkVisited(p, d)
-	case !slices.Contains(held, d.Node) && (up || !open):
+	}
+	if !slices.Contains(held, d.Node) && (up || !open) && (led || m.limitsAs(pol)) {
 		t.checkHeld(m, p, d, pol, held)
 	}
 	t.checkTried(m, p, d, pod, pol)
 	t.checkSoaked(m, p, d, pol, up)
 	t.taken = append(t.taken, takenPod{d.Policy, d.Node, pod.set, pod.UID})
+}
+
+// limitsAs says that a policy allows what it did. If not, the leader of now goes by
+// other limits than one of before.
+func (m *model) limitsAs(p *policy.UpgradePolicy) bool {
+	limits := func(p policy.UpgradePolicy) string {
+		out := fmt.Sprint(p.MaxUnavailable.String(), p.Topology)
+		for _, w := range p.Waves {
+			out += fmt.Sprint(w.Name, w.Selector, w.MaxUnavailable.String())
+		}
+		return out
+	}
+	return slices.ContainsFunc(slices.Concat(m.policies, m.removed), func(o policy.UpgradePolicy) bool {
+		return o.Name == p.Name && limits(o) == limits(*p)
+	})
 }
 
 // up says that every DaemonSet of a policy serves on the node, and did so when a
