@@ -36,10 +36,10 @@ type evictions struct {
 	cluster Cluster
 	now     func() time.Time
 
-	// taken are those that the API server has taken, and when that was learnt. It
-	// changes the pod that it takes one of: who still sees the pod as it was sees it too
-	// late, and need not send another.
-	taken map[version]time.Time
+	// taken are the pods of those that the API server has taken, and when that was learnt.
+	// It deletes such a pod: who still sees it without a deletion, as it was or with the
+	// mark that it is to be evicted, sees it too late, and need not send another.
+	taken map[types.UID]time.Time
 
 	mu       sync.Mutex
 	waiting  []dueDecision
@@ -55,19 +55,13 @@ type dueDecision struct {
 	shuts time.Time
 }
 
-// A version is a pod as it was when its eviction was decided.
-type version struct {
-	pod      types.UID
-	resource string
-}
-
 func newEvictions(cluster Cluster, now func() time.Time) *evictions {
-	return &evictions{cluster: cluster, now: now, taken: map[version]time.Time{}, sending: map[types.UID]bool{}}
+	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, sending: map[types.UID]bool{}}
 }
 
 // look takes what has become of evictions since the last look, by policy and node, and
-// says of which pods there are more: sent without an answer, taken though the pod is seen
-// as it was before, or waiting for their turn.
+// says of which pods there are more: sent without an answer, taken though the pod is not
+// seen to be deleted, or waiting for their turn.
 func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underWay, queued map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,13 +72,13 @@ func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underW
 	now := e.now()
 	for _, a := range answered {
 		if a.Result == rollout.Sent {
-			e.taken[version{a.Decision.Pod.UID, a.Decision.Pod.ResourceVersion}] = now
+			e.taken[a.Decision.Pod.UID] = now
 		}
 	}
-	maps.DeleteFunc(e.taken, func(_ version, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
+	maps.DeleteFunc(e.taken, func(_ types.UID, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
 	underWay, queued = maps.Clone(e.sending), map[types.UID]bool{}
 	for i := 0; i < len(pods) && len(e.taken) > 0; i++ {
-		if _, taken := e.taken[version{pods[i].UID, pods[i].ResourceVersion}]; taken {
+		if _, taken := e.taken[pods[i].UID]; taken && !pods[i].Deleting {
 			underWay[pods[i].UID] = true
 		}
 	}
@@ -106,7 +100,7 @@ func (e *evictions) begin(ctx context.Context, due []dueDecision, underWay map[t
 		turn[d.Pod.UID] = i - len(e.waiting)
 	}
 	e.waiting = slices.DeleteFunc(due, func(d dueDecision) bool {
-		_, taken := e.taken[version{d.Pod.UID, d.Pod.ResourceVersion}]
+		_, taken := e.taken[d.Pod.UID]
 		return taken || (underWay[d.Pod.UID] && turn[d.Pod.UID] == 0)
 	})
 	slices.SortStableFunc(e.waiting, func(a, b dueDecision) int { return turn[a.Pod.UID] - turn[b.Pod.UID] })

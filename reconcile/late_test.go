@@ -148,8 +148,8 @@ func TestEvictionThatWasNotSentIsLookedAtSoon(t *testing.T) {
 	}
 }
 
-// The API server changes a pod when it takes an eviction of it. A watch that is behind
-// still tells of the pod as it was.
+// The API server marks a pod when it takes an eviction of it, and then deletes it. A watch
+// that is behind still tells of the pod as it was, or of the mark alone.
 func TestEvictionThatWasTakenIsNotSentAgain(t *testing.T) {
 	e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, result: rollout.Sent, obs: observe(t, governed)}
 	pod := *e.obs.Pods[0]
@@ -166,7 +166,7 @@ func TestEvictionThatWasTakenIsNotSentAgain(t *testing.T) {
 		{"outdated", func() {}, 1},
 		{"not told yet", func() { now = now.Add(time.Second) }, 0},
 		{"still not told", func() { now = now.Add(time.Second) }, 0},
-		{"changed, and not going", func() { pod.ResourceVersion = "8" }, 1},
+		{"marked, and its deletion not told", func() { pod.ResourceVersion = "8" }, 0},
 		{"as before after a long time, as after a restore of the API server", func() { now = now.Add(longestLag) }, 1},
 	} {
 		step.change()
