@@ -158,6 +158,7 @@ func New(cfg Config) (*Agent, error) {
 	clock := NewClock(cfg.Now)
 	cfg.Cluster = clock.Through(cfg.Cluster)
 	cfg.Cluster.DisableCompression = true // the API server is near
+	cfg.Cluster.QPS = -1                  // its own priority and fairness is the limit
 	clientset, err := kubernetes.NewForConfig(cluster.Protobuf(cfg.Cluster))
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes client: %w", err)

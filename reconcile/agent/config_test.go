@@ -5,6 +5,10 @@ package agent
 import (
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"lamplighter.dev/render/gitsource"
 )
 
 func TestEmptyPathIsTheRepositoryRoot(t *testing.T) {
@@ -32,5 +36,21 @@ func TestClusterHasTheAgentsClock(t *testing.T) {
 	a := Agent{cfg: withDefaults(Config{})}
 	if a.clusterOptions().Now == nil {
 		t.Error("the cluster has no clock")
+	}
+}
+
+// A record is written before evictions and waits for nothing but the API server: by
+// default a client holds back all that is more than five requests a second, the renewal
+// of the Lease among them.
+func TestAgentDoesNotHoldItselfBack(t *testing.T) {
+	a, err := New(Config{
+		Source:  gitsource.Options{URL: "https://git.example.com/fleet"},
+		Cluster: &rest.Config{Host: "https://api.example.com"}, Namespace: "lamplighter", Instance: "prod",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if limit := a.clientset.CoordinationV1().RESTClient().GetRateLimiter(); limit != nil {
+		t.Errorf("the client's limit is %v requests a second, want none", limit.QPS())
 	}
 }

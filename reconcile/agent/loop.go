@@ -18,8 +18,11 @@ import (
 )
 
 const (
-	// settleDelay gathers what a burst of watch events says into one pass.
-	settleDelay = 20 * time.Millisecond
+	// What a burst of watch events says is gathered into one pass, for as long as the
+	// last one took, within these bounds: so passes take no more than half of the time
+	// of a fleet that is on the move.
+	shortestGather = 20 * time.Millisecond
+	longestGather  = 250 * time.Millisecond
 	// longestSleep bounds the wait for an instant that matters, so that a clock
 	// that was set is noticed. A pass without news asks the API server nothing.
 	longestSleep = time.Minute
@@ -121,6 +124,7 @@ type triggers struct {
 	passed   func()                       // is told of a pass that went well
 	updates  <-chan update                // Git moved, or cannot be read
 	changed  <-chan struct{}              // the cluster moved
+	gather   time.Duration                // for how long what has changed may have company
 	ignore   func(daemonSets []types.UID) // says whose pods' moves are none of that
 	answered <-chan struct{}              // a question of a plan has an answer
 	foreign  <-chan struct{}              // somebody else wrote the state
@@ -155,16 +159,18 @@ func (a *Agent) loop(ctx context.Context, t triggers, r *reconcile.Reconciler) e
 			r.Forget()
 		default:
 		}
-		next, err := a.pass(ctx, r, src, t.ignore)
+		next, took, err := a.pass(ctx, r, src, t.ignore)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, reconcile.ErrDeposed):
 			return err
-		case errors.Is(err, store.ErrStale):
-			continue // somebody wrote in between: look again, decide again
+		case errors.Is(err, store.ErrStale): // somebody wrote in between: look again, decide again
+			sleep(ctx, shortestGather)
+			continue
 		}
 		wait, quiet := a.until(next), t
+		quiet.gather = min(max(took, shortestGather), longestGather)
 		if retry = nextRetry(retry, err); err != nil {
 			a.log.Error("pass failed", "err", err, "retry", retry)
 			wait, quiet.changed = retry, nil // what moves meanwhile is seen by the retry
@@ -184,10 +190,7 @@ func (a *Agent) standsBack(ctx context.Context, err error) bool {
 		return false
 	}
 	a.log.Warn("stopped leading", "err", err)
-	select {
-	case <-ctx.Done():
-	case <-time.After(leaseDuration):
-	}
+	sleep(ctx, leaseDuration)
 	return true
 }
 
@@ -206,10 +209,7 @@ func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *re
 	case <-t.foreign:
 		r.Forget()
 	case <-t.changed:
-		select {
-		case <-ctx.Done():
-		case <-time.After(settleDelay):
-		}
+		sleep(ctx, t.gather)
 	}
 	return src
 }
@@ -219,13 +219,14 @@ func (a *Agent) accept(u update) reconcile.Source {
 	return reconcile.Source{Fleet: u.fleet, Err: u.err, Answers: u.answers}
 }
 
-// pass runs one pass and logs one line if it changed something.
-func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile.Source, ignore func([]types.UID)) (time.Time, error) {
+// pass runs one pass and logs one line if it changed something. It answers when the next
+// one is due, and how long this one took.
+func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile.Source, ignore func([]types.UID)) (next time.Time, took time.Duration, err error) {
 	start := a.cfg.Now()
 	report, err := r.Pass(ctx, src)
-	took := a.cfg.Now().Sub(start)
+	took = a.cfg.Now().Sub(start)
 	if ctx.Err() != nil {
-		return time.Time{}, ctx.Err()
+		return time.Time{}, took, ctx.Err()
 	}
 	a.metrics.pass(report, took, err)
 	a.logPass(report, took)
@@ -234,7 +235,7 @@ func (a *Agent) pass(ctx context.Context, r *reconcile.Reconciler, src reconcile
 		a.crier.hear(report)
 		a.keptOut.Store(report.Observation.KeptOut())
 	}
-	return report.Next, err
+	return report.Next, took, err
 }
 
 // keptOutOfForce is the commit that the last pass has kept out of force; "" if none.
@@ -248,7 +249,7 @@ func (a *Agent) until(next time.Time) time.Duration {
 	if next.IsZero() {
 		return longestSleep
 	}
-	return min(max(next.Sub(a.cfg.Now()), settleDelay), longestSleep)
+	return min(max(next.Sub(a.cfg.Now()), shortestGather), longestSleep)
 }
 
 func nextRetry(last time.Duration, err error) time.Duration {

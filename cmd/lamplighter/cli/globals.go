@@ -124,6 +124,7 @@ func (g *globals) config() (*rest.Config, error) {
 		return nil, hint(fmt.Errorf("kubeconfig: %w", err), "name a cluster with --kubeconfig and --context")
 	}
 	cfg.UserAgent = "lamplighter/" + version()
+	cfg.QPS = -1 // the API server's own priority and fairness is the limit
 	return cfg, nil
 }
 
