@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,12 +56,12 @@ func learn(l rollout.Ledger, attempts []rollout.Attempt, now time.Time) (_ rollo
 // it shuts.
 func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) []dueDecision {
 	var due []dueDecision
-	windowOf := windows(obs, now)
+	windowOf := sync.OnceValue(func() func(policy, node string) window.State { return windows(obs, now) })
 	for _, d := range plan.Decisions {
 		if d.Action != action {
 			continue
 		}
-		if w := windowOf(d.Policy, d.Node); w.Open {
+		if w := windowOf()(d.Policy, d.Node); w.Open {
 			due = append(due, dueDecision{d, w.Close})
 		}
 	}

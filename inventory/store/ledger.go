@@ -76,8 +76,7 @@ func (c content) putLedger(ledger rollout.Ledger) error {
 		return err
 	}
 	if len(text) > legible {
-		c.data[ledgerKey] = string(text)
-		return c.compress(ledgerKey)
+		return c.putCompressed(ledgerKey, text)
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, text, "", " "); err != nil {
@@ -120,14 +119,11 @@ func (c content) size() int {
 	return size
 }
 
-// compressors are at rest. Each takes a megabyte.
-var compressors = sync.Pool{New: func() any {
-	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
-	if err != nil {
-		panic(err) // there is that level
-	}
-	return w
-}}
+// compressor is kept: it takes a megabyte, and a ledger is written before every eviction.
+var compressor struct {
+	sync.Mutex
+	*gzip.Writer
+}
 
 // compress moves a value to the binary data.
 func (c content) compress(key string) error {
@@ -135,17 +131,27 @@ func (c content) compress(key string) error {
 	if !ok {
 		return nil
 	}
-	var out bytes.Buffer
-	w := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(w)
-	w.Reset(&out)
-	if _, err := io.WriteString(w, text); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
 	delete(c.data, key)
+	return c.putCompressed(key, []byte(text))
+}
+
+// putCompressed puts a value into the binary data.
+func (c content) putCompressed(key string, text []byte) (err error) {
+	compressor.Lock()
+	defer compressor.Unlock()
+	var out bytes.Buffer
+	if compressor.Writer == nil {
+		if compressor.Writer, err = gzip.NewWriterLevel(&out, gzip.BestSpeed); err != nil {
+			return err
+		}
+	}
+	compressor.Reset(&out)
+	if _, err := compressor.Write(text); err != nil {
+		return err
+	}
+	if err := compressor.Close(); err != nil {
+		return err
+	}
 	c.binary[key+gzipSuffix] = out.Bytes()
 	return nil
 }

@@ -36,34 +36,49 @@ type estimate struct {
 }
 
 func newLengths(p policy.UpgradePolicy, finished []Visit) lengths {
-	does := newDoing(p)
-	var usable []Visit
+	does, took := newDoing(p), measured{}
 	for _, v := range finished {
 		if v.Policy != p.Name || v.Outcome != Settled || v.wasStuck(p) {
 			continue
 		}
 		if v = does.only(v); v.replacing() > 0 {
-			usable = append(usable, v)
+			took.add(v, len(finished))
 		}
 	}
-	if len(usable) < enough {
+	if len(took.whole) < enough {
 		guess := estimate{whole: p.VisitDuration, afterJobs: p.VisitDuration, replacing: p.VisitDuration}
 		return lengths{guess, guess}
 	}
-	return lengths{most: measured(usable, 95), half: measured(usable, 50)}
+	took.sort()
+	return lengths{most: took.by(95), half: took.by(50)}
 }
 
-// measured is what so many of 100 visits took at most.
-func measured(visits []Visit, percent int) estimate {
-	most := func(length func(Visit) time.Duration) time.Duration {
-		took := make([]time.Duration, len(visits))
-		for i, v := range visits {
-			took[i] = length(v)
+// measured is how long visits took, part by part.
+type measured struct{ whole, afterJobs, replacing, verifying []time.Duration }
+
+// add takes in a visit, of at most so many.
+func (m *measured) add(v Visit, most int) {
+	for _, part := range []struct {
+		of   *[]time.Duration
+		took time.Duration
+	}{{&m.whole, v.Took()}, {&m.afterJobs, v.afterJobs()}, {&m.replacing, v.replacing()}, {&m.verifying, v.verifying()}} {
+		if *part.of == nil {
+			*part.of = make([]time.Duration, 0, most)
 		}
-		slices.Sort(took)
-		return took[(len(took)*percent+99)/100-1]
+		*part.of = append(*part.of, part.took)
 	}
-	return estimate{whole: most(Visit.Took), afterJobs: most(Visit.afterJobs), replacing: most(Visit.replacing), verifying: most(Visit.verifying)}
+}
+
+func (m *measured) sort() {
+	for _, part := range [][]time.Duration{m.whole, m.afterJobs, m.replacing, m.verifying} {
+		slices.Sort(part)
+	}
+}
+
+// by is what so many of 100 visits took at most.
+func (m *measured) by(percent int) estimate {
+	at := (len(m.whole)*percent+99)/100 - 1
+	return estimate{whole: m.whole[at], afterJobs: m.afterJobs[at], replacing: m.replacing[at], verifying: m.verifying[at]}
 }
 
 // doing is what a policy does in a visit.

@@ -305,7 +305,7 @@ func (l *Ledger) lost() bool {
 	return len(l.Visits) == 0 && len(l.Failures) == 0 && len(l.Finished) == 0
 }
 
-// clone copies what the planner changes.
+// clone copies what the planner changes. To what has finished it only adds.
 func (l Ledger) clone() Ledger {
 	l.Visits = cloneVisits(l.Visits)
 	l.Failures = slices.Clone(l.Failures)
@@ -313,7 +313,7 @@ func (l Ledger) clone() Ledger {
 	l.Pauses = slices.Clone(l.Pauses)
 	l.Proceeds = slices.Clone(l.Proceeds)
 	l.Objections = slices.Clone(l.Objections)
-	l.Finished = slices.Clone(l.Finished)
+	l.Finished = slices.Clip(l.Finished)
 	l.Governed = maps.Clone(l.Governed)
 	l.Waves = slices.Clone(l.Waves)
 	l.Leaks = slices.Clone(l.Leaks)

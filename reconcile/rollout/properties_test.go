@@ -27,6 +27,7 @@ type reporter interface {
 // instants that are now or then, and the forecast that counts from it.
 func timeless(p Plan, now, later time.Time) Plan {
 	p.Ledger = p.Ledger.clone()
+	p.Ledger.Finished = slices.Clone(p.Ledger.Finished)
 	zero := func(t *time.Time) {
 		if t.Equal(now) || t.Equal(later) {
 			*t = time.Time{}
