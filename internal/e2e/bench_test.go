@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -32,9 +33,10 @@ const (
 
 // BenchmarkRollout compares a rollout over 500 nodes at 10 % with what the
 // DaemonSet controller's own RollingUpdate takes for the same template on the
-// same nodes. Both are timed from the change of the DaemonSet to the status that
-// says that all its pods are new and available. They run in turn; the metrics are
-// medians over the rounds. With pods that are Ready after half a second it is the
+// same nodes, and with a loop that does nothing but evict. They are timed from the
+// change of the DaemonSet to the status that says that all its pods are new and
+// available. They run in turn; the metrics are medians over the rounds, the ratios
+// those to RollingUpdate. With pods that are Ready after half a second it is the
 // control plane that takes the time; with those that take five, as most do, the
 // waiting for them. RollingUpdate breaks 10 % of the nodes before it stops; where as
 // many may fail, visits let no node try a new version first either.
@@ -59,7 +61,7 @@ type comparison struct {
 }
 
 func compareRollouts(b *testing.B, c comparison) {
-	ours, theirs := newWorld(b), newWorld(b)
+	ours, theirs, bare := newWorld(b), newWorld(b), newWorld(b)
 	agent := ours.spawn(b, "--listen", "127.0.0.1:0")
 	place := ours.crowd(b, benchNodes, 0)
 	commit := func(version string) {
@@ -68,28 +70,46 @@ func compareRollouts(b *testing.B, c comparison) {
 			"rules.yaml": rules{maxUnavailable: "10%", maxFailures: c.maxFailures}.yaml(ours),
 		}))
 	}
-	apply := func(version string) {
-		rolling := strings.Replace(daemonSet(version, c.image), "{type: OnDelete}", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 10%}}", 1)
-		_, err := theirs.Client.AppsV1().DaemonSets(theirs.namespace).Patch(b.Context(), "agent", types.ApplyPatchType,
-			[]byte(rolling+place), metav1.PatchOptions{FieldManager: "bench"})
-		if err != nil {
-			b.Fatal(err)
-		}
+	roll := func(version string) {
+		theirs.apply(b, strings.Replace(daemonSet(version, c.image), "{type: OnDelete}", "{type: RollingUpdate, rollingUpdate: {maxUnavailable: 10%}}", 1)+place)
+	}
+	var evicting errgroup.Group
+	evict := func(version string) {
+		d := bare.apply(b, daemonSet(version, c.image)+place)
+		evicting.Go(func() error { return newEvictor(bare.Client, d, benchNodes/10).run(b.Context()) })
 	}
 	ours.rollout(b, func() { commit("1") })
-	theirs.rollout(b, func() { apply("1") })
-	var visits, rolling, ratios []float64
+	theirs.rollout(b, func() { roll("1") })
+	bare.rollout(b, func() { bare.apply(b, daemonSet("1", c.image)+place) })
+	var visits, rolling, evictions, ratios, bareRatios []float64
 	for round := range c.rounds {
 		version := strconv.Itoa(round + 2)
 		a := ours.rollout(b, func() { commit(version) }).Seconds()
-		z := theirs.rollout(b, func() { apply(version) }).Seconds()
-		b.Logf("round %d: visits %.1fs, RollingUpdate %.1fs, ratio %.2f", round+1, a, z, a/z)
-		visits, rolling, ratios = append(visits, a), append(rolling, z), append(ratios, a/z)
+		z := theirs.rollout(b, func() { roll(version) }).Seconds()
+		e := bare.rollout(b, func() { evict(version) }).Seconds()
+		if err := evicting.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("round %d: visits %.1fs, RollingUpdate %.1fs, bare evictions %.1fs, ratios %.2f and %.2f", round+1, a, z, e, a/z, e/z)
+		visits, rolling, evictions = append(visits, a), append(rolling, z), append(evictions, e)
+		ratios, bareRatios = append(ratios, a/z), append(bareRatios, e/z)
 	}
 	b.ReportMetric(median(visits), "s")
 	b.ReportMetric(median(rolling), "rolling-s")
+	b.ReportMetric(median(evictions), "bare-s")
 	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(median(bareRatios), "bare-ratio")
 	b.ReportMetric(agent.resident(b), "agent-MB")
+}
+
+// apply changes the DaemonSet agent.
+func (w *world) apply(b testing.TB, manifest string) *appsv1.DaemonSet {
+	b.Helper()
+	d, err := w.Client.AppsV1().DaemonSets(w.namespace).Patch(b.Context(), "agent", types.ApplyPatchType, []byte(manifest), metav1.PatchOptions{FieldManager: "bench"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
 }
 
 func median(values []float64) float64 {
