@@ -81,3 +81,40 @@ func (c *cordoned) Snapshot() ([]health.Node, []health.DaemonSet, []*health.Pod)
 func (c *cordoned) Drain(context.Context, []rollout.Decision) []rollout.Attempt { return nil }
 
 func (c *cordoned) Uncordon(context.Context, []rollout.Uncordon) error { return errForbidden }
+
+// Passes may follow each other closely. A node is not looked at by each of them, neither
+// to drain it nor to give it back.
+func TestNodesAreNotLookedAtByEachPass(t *testing.T) {
+	e := &evicting{world: &world{objects: map[string]string{"cni": ""}}, obs: observe(t, governed+"  drain: {timeout: 10m}\n")}
+	e.obs.Pods[0].Hash = "older"
+	e.obs.Nodes = append(e.obs.Nodes, health.Node{Name: "left", Ready: true, Unschedulable: true, CordonedBy: rollout.CordonMark(us.ID(), "gone")})
+	e.stored.Ledger.Governed = map[string]rollout.Governance{agents.String(): {Policy: "network", Proven: "live"}}
+	now, s := open, &slowly{}
+	r := NewReconciler(Options{Instance: us, Cluster: e, Store: e, Drainer: s, Now: func() time.Time { return now }})
+	for range 20 {
+		report, err := r.Pass(t.Context(), Source{Fleet: e.obs.Fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in := report.Next.Sub(now); in <= 0 || in > lookAgain {
+			t.Errorf("next look %s later, want it within %s", in, lookAgain)
+		}
+		now = now.Add(lookAgain / 10)
+	}
+	if s.drains != 2 || s.uncordons != 2 {
+		t.Errorf("looked %d times to drain a node and %d times to give one back, want 2 and 2: once a second", s.drains, s.uncordons)
+	}
+}
+
+// slowly is where pods take their time to go, and no node can be given back.
+type slowly struct{ drains, uncordons int }
+
+func (s *slowly) Drain(_ context.Context, decisions []rollout.Decision) []rollout.Attempt {
+	s.drains++
+	return []rollout.Attempt{{Decision: decisions[0], Result: rollout.Remaining, Message: "3 pods are left"}}
+}
+
+func (s *slowly) Uncordon(context.Context, []rollout.Uncordon) error {
+	s.uncordons++
+	return errForbidden
+}

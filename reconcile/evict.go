@@ -4,7 +4,7 @@ package reconcile
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -55,13 +55,16 @@ func learn(l rollout.Ledger, attempts []rollout.Attempt, now time.Time) (_ rollo
 // inWindow are the plan's decisions of one action whose window is still open, and when
 // it shuts.
 func inWindow(obs Observation, plan rollout.Plan, action rollout.Action, now time.Time) []dueDecision {
+	if !slices.ContainsFunc(plan.Decisions, func(d rollout.Decision) bool { return d.Action == action }) {
+		return nil
+	}
 	var due []dueDecision
-	windowOf := sync.OnceValue(func() func(policy, node string) window.State { return windows(obs, now) })
+	windowOf := windows(obs, now)
 	for _, d := range plan.Decisions {
 		if d.Action != action {
 			continue
 		}
-		if w := windowOf()(d.Policy, d.Node); w.Open {
+		if w := windowOf(d.Policy, d.Node); w.Open {
 			due = append(due, dueDecision{d, w.Close})
 		}
 	}

@@ -41,6 +41,10 @@ type evictions struct {
 	// mark that it is to be evicted, sees it too late, and need not send another.
 	taken map[types.UID]time.Time
 
+	// failed are the pods of those that the API server has not taken.
+	failed recently[types.UID]
+	lapses time.Time // when the first of taken, that is not seen to be deleted, counts no more
+
 	mu       sync.Mutex
 	waiting  []dueDecision
 	sending  map[types.UID]bool
@@ -56,7 +60,7 @@ type dueDecision struct {
 }
 
 func newEvictions(cluster Cluster, now func() time.Time) *evictions {
-	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, sending: map[types.UID]bool{}}
+	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, failed: recently[types.UID]{}, sending: map[types.UID]bool{}}
 }
 
 // look takes what has become of evictions since the last look, by policy and node, and
@@ -73,13 +77,17 @@ func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underW
 	for _, a := range answered {
 		if a.Result == rollout.Sent {
 			e.taken[a.Decision.Pod.UID] = now
+		} else {
+			e.failed.note(a.Decision.Pod.UID, now)
 		}
 	}
 	maps.DeleteFunc(e.taken, func(_ types.UID, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
 	underWay, queued = maps.Clone(e.sending), map[types.UID]bool{}
+	e.lapses = time.Time{}
 	for i := 0; i < len(pods) && len(e.taken) > 0; i++ {
-		if _, taken := e.taken[pods[i].UID]; taken && !pods[i].Deleting {
+		if at, taken := e.taken[pods[i].UID]; taken && !pods[i].Deleting {
 			underWay[pods[i].UID] = true
+			e.lapses = earliest(now, e.lapses, at.Add(longestLag))
 		}
 	}
 	for _, d := range e.waiting {
@@ -90,18 +98,19 @@ func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underW
 
 // begin sends what is due, what waits already before the rest, and forgets what still
 // waits and is not due any more. Of what the plan has taken to be under way nothing is
-// sent a second time: what has become of it meanwhile is for the next plan. Nothing is
-// sent after the end of ctx.
+// sent a second time: what has become of it meanwhile is for the next plan. Nor is what
+// has just failed. Nothing is sent after the end of ctx.
 func (e *evictions) begin(ctx context.Context, due []dueDecision, underWay map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	now := e.now()
 	turn := map[types.UID]int{} // the first one's is the least; that of others is 0
 	for i, d := range e.waiting {
 		turn[d.Pod.UID] = i - len(e.waiting)
 	}
 	e.waiting = slices.DeleteFunc(due, func(d dueDecision) bool {
 		_, taken := e.taken[d.Pod.UID]
-		return taken || (underWay[d.Pod.UID] && turn[d.Pod.UID] == 0)
+		return taken || (underWay[d.Pod.UID] && turn[d.Pod.UID] == 0) || e.failed.tried(d.Pod.UID, now)
 	})
 	slices.SortStableFunc(e.waiting, func(a, b dueDecision) int { return turn[a.Pod.UID] - turn[b.Pod.UID] })
 	for range min(len(e.waiting), evictionsInFlight-e.senders) {
@@ -113,7 +122,7 @@ func (e *evictions) begin(ctx context.Context, due []dueDecision, underWay map[t
 // sendAll sends one after another until none waits.
 func (e *evictions) sendAll(ctx context.Context) {
 	for {
-		d, waits := e.next()
+		d, waits := e.take()
 		if !waits {
 			return
 		}
@@ -125,8 +134,8 @@ func (e *evictions) sendAll(ctx context.Context) {
 	}
 }
 
-// next is what is to be sent next. Without any there is one sender less.
-func (e *evictions) next() (d dueDecision, waits bool) {
+// take is what is to be sent next. Without any there is one sender less.
+func (e *evictions) take() (d dueDecision, waits bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.waiting) == 0 {
@@ -150,12 +159,16 @@ func (e *evictions) sendOne(ctx context.Context, d dueDecision) rollout.Attempt 
 	return e.cluster.Evict(ctx, d.Decision)
 }
 
-// pending says that there are some of which it is not known yet what becomes of them, or
-// not looked at.
-func (e *evictions) pending() bool {
+// next is when the next pass is due because of them: soon while it is not known of some
+// what becomes of them, or not looked at.
+func (e *evictions) next(now time.Time) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.waiting)+len(e.sending)+len(e.answered) > 0
+	next := earliest(now, e.failed.next(now), e.lapses)
+	if len(e.waiting)+len(e.sending)+len(e.answered) > 0 {
+		next = earliest(now, next, now.Add(lookAgain))
+	}
+	return next
 }
 
 // wait blocks until none is under way.

@@ -105,3 +105,53 @@ func TestEvictionThatWasTakenLateKeepsItsSlot(t *testing.T) {
 		}
 	})
 }
+
+// Passes may follow each other closely. What comes to nothing is not sent by each of them,
+// and the next pass that may send it is due by itself.
+func TestEvictionThatFailsIsNotRepeatedByEachPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, governed, 2)
+		w.pass(t)
+		w.answers <- rollout.Gone
+		synctest.Wait()
+		for range 10 {
+			<-time.After(50 * time.Millisecond)
+			report := w.pass(t)
+			w.wantSent(t, "pod-00")
+			if in := report.Next.Sub(w.now()); in <= 0 || in > lookAgain {
+				t.Errorf("next look %s later, want it within %s", in, lookAgain)
+			}
+		}
+		<-time.After(lookAgain)
+		w.pass(t)
+		w.wantSent(t, "pod-00", "pod-00")
+	})
+}
+
+// One that was taken counts for a minute, unless the pod is seen to be deleted. Then a
+// pass is due that looks again.
+func TestEvictionThatWasTakenCountsUntilThePodIsSeenToBeDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting(t, governed, 1)
+		w.pass(t)
+		w.answers <- rollout.Sent
+		synctest.Wait()
+		w.pass(t)
+		report := w.pass(t)
+		if uid := w.pods[0].UID; !report.Observation.UnderWay[uid] {
+			t.Error("the pod is not under way")
+		}
+		w.pods[0].Deleting = true
+		if report = w.pass(t); len(report.Observation.UnderWay) > 0 {
+			t.Errorf("under way: %v, want none: the pod is seen to be deleted", report.Observation.UnderWay)
+		}
+		w.pods[0].Deleting = false // the API server was set back
+		<-time.After(longestLag - lookAgain)
+		if report = w.pass(t); report.Next.Sub(w.now()) > lookAgain {
+			t.Errorf("next look %s later, want it when the eviction counts no more", report.Next.Sub(w.now()))
+		}
+		<-time.After(lookAgain)
+		w.pass(t)
+		w.wantSent(t, "pod-00", "pod-00")
+	})
+}

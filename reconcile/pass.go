@@ -75,16 +75,18 @@ func (r *Reconciler) Pass(ctx context.Context, src Source) (Report, error) {
 const uncordonAgain = 10 * time.Second
 
 // lookAgain is how soon the next pass is due while evictions are under way, after those
-// that were not sent, and after deletions that were not done in time.
+// that were not sent, and after deletions that were not done in time. What has come to
+// nothing is not tried again before.
 const lookAgain = time.Second
 
 // nextLook is when the next pass is due after one.
 func (r *Reconciler) nextLook(report Report, now time.Time) time.Time {
-	next := earliest(now, report.Plan.NextLook, r.backoff.next(now), nextTrial(report.Observation, now))
+	next := earliest(now, report.Plan.NextLook, r.backoff.next(now), nextTrial(report.Observation, now), r.evictions.next(now),
+		r.drained.next(now), r.uncordoned.next(now))
 	if report.StillCordoned != nil {
 		next = earliest(now, next, now.Add(uncordonAgain))
 	}
-	if r.evictions.pending() || anyUnsent(report.Attempts) || anyUnsent(report.Drains) || anyDeleting(report.Outcomes) {
+	if anyUnsent(report.Attempts) || anyUnsent(report.Drains) || anyDeleting(report.Outcomes) {
 		next = earliest(now, next, now.Add(lookAgain))
 	}
 	return next

@@ -121,7 +121,8 @@ type Reconciler struct {
 	looked  bool            // for Jobs that an earlier process has left
 	relook  time.Time       // when that may be tried again
 
-	evictions *evictions
+	evictions           *evictions
+	drained, uncordoned recently[string] // by node; of the latter those that failed
 
 	order *inventory.Order // of the last plan
 
@@ -132,7 +133,10 @@ type Reconciler struct {
 // NewReconciler returns a Reconciler that has seen nothing yet. All that its passes have
 // begun ends with their context; see [Reconciler.Wait].
 func NewReconciler(opts Options) *Reconciler {
-	return &Reconciler{opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}, evictions: newEvictions(opts.Cluster, opts.Now)}
+	return &Reconciler{
+		opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}, evictions: newEvictions(opts.Cluster, opts.Now),
+		drained: recently[string]{}, uncordoned: recently[string]{},
+	}
 }
 
 // Forget makes the next pass load the state again, as it must when somebody

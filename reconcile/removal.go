@@ -192,7 +192,7 @@ func (r *Reconciler) giveBack(ctx context.Context, obs Observation) error {
 			cordons = append(cordons, rollout.Uncordon{Node: n.Name, Policy: name, MarkOnly: !n.Unschedulable})
 		}
 	}
-	err := r.uncordon(ctx, rollout.Plan{Uncordons: cordons})
+	err := r.takeOff(ctx, cordons)
 	for _, b := range busy {
 		err = errors.Join(err, errors.New(b))
 	}

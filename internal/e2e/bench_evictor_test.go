@@ -3,8 +3,9 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +49,7 @@ func (e *evictor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.work, ctx = errgroup.WithContext(ctx)
 	watching, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
 	})
@@ -56,15 +58,14 @@ func (e *evictor) run(ctx context.Context) error {
 	}
 	defer watching.Stop()
 	e.pods = len(list.Items)
-	e.work, ctx = errgroup.WithContext(ctx)
 	for i := range list.Items {
 		e.ahead = append(e.ahead, list.Items[i].Name)
 		e.see(&list.Items[i])
 	}
 	for e.send(ctx); len(e.ahead) > 0; e.send(ctx) {
 		event, more := <-watching.ResultChan()
-		if !more {
-			return fmt.Errorf("the watch has ended: %w", context.Cause(ctx))
+		if !more { // as when an eviction has failed
+			return cmp.Or(e.work.Wait(), errors.New("the watch of pods has ended"))
 		}
 		if pod, ok := event.Object.(*corev1.Pod); ok {
 			e.see(pod)

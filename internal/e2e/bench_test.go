@@ -78,6 +78,11 @@ func compareRollouts(b *testing.B, c comparison) {
 		d := bare.apply(b, daemonSet(version, c.image)+place)
 		evicting.Go(func() error { return newEvictor(bare.Client, d, benchNodes/10).run(b.Context()) })
 	}
+	b.Cleanup(func() {
+		if err := evicting.Wait(); err != nil {
+			b.Error("bare evictions:", err)
+		}
+	})
 	ours.rollout(b, func() { commit("1") })
 	theirs.rollout(b, func() { roll("1") })
 	bare.rollout(b, func() { bare.apply(b, daemonSet("1", c.image)+place) })

@@ -19,8 +19,7 @@ import (
 
 const (
 	// What a burst of watch events says is gathered into one pass, for as long as the
-	// last one took, within these bounds: so passes take no more than half of the time
-	// of a fleet that is on the move.
+	// last one took, within these bounds: passes that take long take turns with others.
 	shortestGather = 20 * time.Millisecond
 	longestGather  = 250 * time.Millisecond
 	// longestSleep bounds the wait for an instant that matters, so that a clock
@@ -209,7 +208,12 @@ func (a *Agent) await(ctx context.Context, t triggers, wait time.Duration, r *re
 	case <-t.foreign:
 		r.Forget()
 	case <-t.changed:
-		sleep(ctx, t.gather)
+		select {
+		case <-ctx.Done():
+		case u := <-t.updates: // what has just been replaced is not begun
+			return a.accept(u)
+		case <-time.After(t.gather):
+		}
 	}
 	return src
 }

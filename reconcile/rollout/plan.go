@@ -36,8 +36,8 @@ type Observed struct {
 	DaemonSets []health.DaemonSet
 	Pods       []*health.Pod
 	// UnderWay are the pods of which an eviction has been sent without an answer yet, or
-	// waits to be, by their UID, and those of which one was taken that are seen as they
-	// were before. It is known only to the process that sends them.
+	// waits to be, by their UID, and those of which one was taken that are not seen to be
+	// deleted yet. It is known only to the process that sends them.
 	UnderWay map[types.UID]bool
 	Queued   map[types.UID]bool // of those, the ones that wait to be sent
 	Ledger   Ledger
