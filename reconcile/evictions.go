@@ -41,7 +41,9 @@ type evictions struct {
 	// mark that it is to be evicted, sees it too late, and need not send another.
 	taken map[types.UID]time.Time
 
-	// failed are the pods of those that the API server has not taken.
+	// failed are the pods of those that the API server has not taken. The watches need not
+	// tell what comes of them: a refusal leaves a slot for another node, and a pod that was
+	// not the one decided about may have moved only in what nobody looks at.
 	failed recently[types.UID]
 	lapses time.Time // when the first of taken, that is not seen to be deleted, counts no more
 
@@ -60,7 +62,7 @@ type dueDecision struct {
 }
 
 func newEvictions(cluster Cluster, now func() time.Time) *evictions {
-	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, failed: recently[types.UID]{}, sending: map[types.UID]bool{}}
+	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, failed: newRecently[types.UID](lookAgain), sending: map[types.UID]bool{}}
 }
 
 // look takes what has become of evictions since the last look, by policy and node, and

@@ -83,21 +83,10 @@ const lookAgain = time.Second
 func (r *Reconciler) nextLook(report Report, now time.Time) time.Time {
 	next := earliest(now, report.Plan.NextLook, r.backoff.next(now), nextTrial(report.Observation, now), r.evictions.next(now),
 		r.drained.next(now), r.uncordoned.next(now))
-	if report.StillCordoned != nil {
-		next = earliest(now, next, now.Add(uncordonAgain))
-	}
-	if anyUnsent(report.Attempts) || anyUnsent(report.Drains) || anyDeleting(report.Outcomes) {
+	if anyDeleting(report.Outcomes) {
 		next = earliest(now, next, now.Add(lookAgain))
 	}
 	return next
-}
-
-// anyUnsent says that the watches need not tell what comes of one of these. They need
-// not after a refusal, which leaves a slot for another node, nor when a pod was not the
-// one decided about, if it moved only in what nobody looks at, nor when the API server
-// gave no answer.
-func anyUnsent(attempts []rollout.Attempt) bool {
-	return slices.ContainsFunc(attempts, func(a rollout.Attempt) bool { return a.Result != rollout.Sent })
 }
 
 func anyDeleting(outcomes []inventory.Outcome) bool {

@@ -7,25 +7,32 @@ import (
 	"time"
 )
 
-// recently is what was tried and has come to nothing yet, and when. Passes may follow each
-// other closely, and none tries it again within lookAgain: it may be a webhook that denies
-// it, or a disruption budget of somebody else.
-type recently[K comparable] map[K]time.Time
-
-func (r recently[K]) note(k K, now time.Time) { r[k] = now }
-
-// tried forgets what was tried longer ago, and says whether this was not.
-func (r recently[K]) tried(k K, now time.Time) bool {
-	maps.DeleteFunc(r, func(_ K, at time.Time) bool { return now.Sub(at).Abs() >= lookAgain })
-	_, tried := r[k]
-	return tried
+// recently is what was tried and has come to nothing yet. Passes may follow each other
+// closely, and none tries it again within lookAgain: it may be a webhook that denies it,
+// or a disruption budget of somebody else.
+type recently[K comparable] struct {
+	at    map[K]time.Time
+	again time.Duration // after which a pass is due, at least lookAgain
 }
 
-// next is when the first of these may be tried again; zero if there is none.
+func newRecently[K comparable](again time.Duration) recently[K] {
+	return recently[K]{map[K]time.Time{}, again}
+}
+
+func (r recently[K]) note(k K, now time.Time) { r.at[k] = now }
+
+func (r recently[K]) tried(k K, now time.Time) bool {
+	at, tried := r.at[k]
+	return tried && now.Sub(at).Abs() < lookAgain
+}
+
+// next is when the next pass is due because of these; zero if there is none. What is due
+// is forgotten.
 func (r recently[K]) next(now time.Time) time.Time {
 	var first time.Time
-	for _, at := range r {
-		first = earliest(now, first, at.Add(lookAgain))
+	maps.DeleteFunc(r.at, func(_ K, at time.Time) bool { return now.Sub(at).Abs() >= r.again })
+	for _, at := range r.at {
+		first = earliest(now, first, at.Add(r.again))
 	}
 	return first
 }

@@ -135,7 +135,7 @@ type Reconciler struct {
 func NewReconciler(opts Options) *Reconciler {
 	return &Reconciler{
 		opts: opts, backoff: backoff{}, fights: fights{}, jobs: map[string]bool{}, evictions: newEvictions(opts.Cluster, opts.Now),
-		drained: recently[string]{}, uncordoned: recently[string]{},
+		drained: newRecently[string](lookAgain), uncordoned: newRecently[string](uncordonAgain),
 	}
 }
 
