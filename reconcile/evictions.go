@@ -65,24 +65,14 @@ func newEvictions(cluster Cluster, now func() time.Time) *evictions {
 	return &evictions{cluster: cluster, now: now, taken: map[types.UID]time.Time{}, failed: newRecently[types.UID](lookAgain), sending: map[types.UID]bool{}}
 }
 
-// look takes what has become of evictions since the last look, by policy and node, and
-// says of which pods there are more: sent without an answer, taken though the pod is not
+// look says what has become of evictions since the last look, as learn does,
+// and of which pods there are more: sent without an answer, taken though the pod is not
 // seen to be deleted, or waiting for their turn.
 func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underWay, queued map[types.UID]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	answered, e.answered = e.answered, nil
-	slices.SortFunc(answered, func(a, b rollout.Attempt) int {
-		return cmp.Or(cmp.Compare(a.Decision.Policy, b.Decision.Policy), cmp.Compare(a.Decision.Node, b.Decision.Node))
-	})
+	answered = e.learnLocked()
 	now := e.now()
-	for _, a := range answered {
-		if a.Result == rollout.Sent {
-			e.taken[a.Decision.Pod.UID] = now
-		} else {
-			e.failed.note(a.Decision.Pod.UID, now)
-		}
-	}
 	maps.DeleteFunc(e.taken, func(_ types.UID, at time.Time) bool { return now.Sub(at).Abs() >= longestLag })
 	underWay, queued = maps.Clone(e.sending), map[types.UID]bool{}
 	e.lapses = time.Time{}
@@ -96,6 +86,29 @@ func (e *evictions) look(pods []*health.Pod) (answered []rollout.Attempt, underW
 		underWay[d.Pod.UID], queued[d.Pod.UID] = true, true
 	}
 	return answered, underWay, queued
+}
+
+// learn takes what has become of evictions since the last time, by policy and node.
+func (e *evictions) learn() []rollout.Attempt {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.learnLocked()
+}
+
+func (e *evictions) learnLocked() (answered []rollout.Attempt) {
+	answered, e.answered = e.answered, nil
+	slices.SortFunc(answered, func(a, b rollout.Attempt) int {
+		return cmp.Or(cmp.Compare(a.Decision.Policy, b.Decision.Policy), cmp.Compare(a.Decision.Node, b.Decision.Node))
+	})
+	now := e.now()
+	for _, a := range answered {
+		if a.Result == rollout.Sent {
+			e.taken[a.Decision.Pod.UID] = now
+		} else {
+			e.failed.note(a.Decision.Pod.UID, now)
+		}
+	}
+	return answered
 }
 
 // begin sends what is due, what waits already before the rest, and forgets what still

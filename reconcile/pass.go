@@ -299,7 +299,7 @@ func (r *Reconciler) act(ctx context.Context, report *Report) {
 // the next pass finds out.
 func (r *Reconciler) settle(ctx context.Context, report *Report, src Source) error {
 	settled, learnt := report.After, len(report.Outcomes) > 0
-	attempts, _, _ := r.evictions.look(nil)
+	attempts := r.evictions.learn()
 	if len(attempts) > 0 {
 		report.Attempts = append(report.Attempts, attempts...)
 		var news bool
